@@ -1,0 +1,1 @@
+//! The API types of proofmill.dev and their validation.

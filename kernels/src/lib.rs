@@ -1,0 +1,1 @@
+//! Limb arithmetic, NTT and MSM for BN254 and BLS12-381.

@@ -1,0 +1,1 @@
+//! Circom inputs to witnesses: input.json and circom's WebAssembly witness generators.

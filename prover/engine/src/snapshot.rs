@@ -1,0 +1,86 @@
+//! The state of the whole engine at one instant: what `/status` shows, `/metrics` exports, `run` prints at its end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::job::{PartitionId, PartitionState, Priority};
+
+/// Everything.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Random, new with every start of an engine.
+    pub boot_id: String,
+    /// The clock when the snapshot was taken.
+    pub at: Duration,
+    /// Intake is closed.
+    pub draining: bool,
+    /// Each device.
+    pub devices: Vec<DeviceSnapshot>,
+    /// Partitions that have not ended, in order, then finished ones that nobody has acknowledged.
+    pub partitions: Vec<PartitionSnapshot>,
+    /// Waiting partitions by stage and priority.
+    pub queues: BTreeMap<(&'static str, Priority), u64>,
+    /// Bytes by use: `keys`, `working_sets`, `inputs`, `free`, `budget`.
+    pub memory: BTreeMap<&'static str, u64>,
+    /// Resident circuits by name: bytes.
+    pub keys: BTreeMap<String, u64>,
+    /// Duration of phases by (circuit, phase).
+    pub phases: BTreeMap<(String, &'static str), Histogram>,
+    /// Ended partitions by (circuit, outcome).
+    pub outcomes: BTreeMap<(String, &'static str), u64>,
+}
+
+/// One device.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DeviceSnapshot {
+    /// Its identifier.
+    pub id: String,
+    /// `busy` or `idle`.
+    pub state: &'static str,
+    /// The busy phase or the idle cause.
+    pub cause: &'static str,
+    /// Time per (state, cause) up to the watermark; the sum is the watermark.
+    pub ledger: BTreeMap<(&'static str, &'static str), Duration>,
+    /// Up to when the ledger is known.
+    pub watermark: Duration,
+    /// CPU time of the threads that worked for it.
+    pub cpu: Duration,
+    /// Proofs of this device that did not verify.
+    pub verification_failures: u64,
+    /// Taken out of service until canary proofs pass.
+    pub quarantined: bool,
+    /// The canary proofs have passed since start.
+    pub ready: bool,
+}
+
+/// One partition.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionSnapshot {
+    /// Which.
+    pub id: PartitionId,
+    /// Its circuit.
+    pub circuit: String,
+    /// Its priority.
+    pub priority: Priority,
+    /// Where it is.
+    pub state: PartitionState,
+    /// Since when it is there.
+    pub since: Duration,
+}
+
+/// A histogram over [`Histogram::BOUNDS`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    /// Observations at most each bound; the last slot counts the rest. Not cumulative.
+    pub buckets: [u64; 17],
+    /// Sum of all observations.
+    pub sum: Duration,
+}
+
+impl Histogram {
+    /// Upper bounds in seconds, 1 ms to 30 min.
+    pub const BOUNDS: [f64; 16] =
+        [0.001, 0.0025, 0.006, 0.016, 0.04, 0.1, 0.25, 0.6, 1.6, 4.0, 10.0, 25.0, 60.0, 180.0, 600.0, 1800.0];
+}

@@ -1,0 +1,9 @@
+//! Groth16 on BN254 and BLS12-381: proving keys, witnesses, devices, `prove_start` and `prove_finish`, verification.
+//! No async, no Kubernetes.
+
+pub mod assignment;
+pub mod curve;
+pub mod device;
+pub mod key;
+pub mod proof;
+pub mod prove;

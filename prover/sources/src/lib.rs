@@ -1,0 +1,1 @@
+//! Fetching inputs and keys: files, HTTP and object stores.

@@ -1,0 +1,1 @@
+//! The binary prover: run, serve, import, inspect, verify, bench.
