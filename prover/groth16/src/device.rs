@@ -12,6 +12,9 @@ use crate::proof::Proof;
 
 pub mod simulated;
 
+/// The longest that one step should take: a Critical partition waits for at most two of them.
+pub const MAX_STEP: Duration = Duration::from_millis(250);
+
 /// What a step of `prove_start` computes. The ledger's busy states carry these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
@@ -130,7 +133,7 @@ pub enum StartOutput {
     /// Partial sums of the Groth16 multi-scalar multiplications.
     Groth16(Box<crate::prove::PartialSums>),
     /// Nothing but the simulated circuit and its partition's seed.
-    Simulated(crate::device::simulated::SimulatedOutput),
+    Simulated(simulated::SimulatedOutput),
 }
 
 /// The blinding scalars r and s of a proof.

@@ -7,3 +7,4 @@ pub mod device;
 pub mod key;
 pub mod proof;
 pub mod prove;
+pub mod verify;
