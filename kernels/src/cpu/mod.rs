@@ -1,0 +1,13 @@
+//! The CPU's kernels. From the bottom: `limbs` (two backends), `field`, `fp2`, `curve`; `pairs` (batches of affine
+//! additions) and `buckets` (sums of many points per bucket), on which `msm`, `batch` and `subgroup` stand; `ntt`.
+
+pub mod curve;
+pub mod field;
+pub mod fp2;
+pub mod msm;
+pub mod ntt;
+
+mod aligned;
+mod buckets;
+mod limbs;
+mod pairs;
