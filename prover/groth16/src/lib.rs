@@ -4,7 +4,10 @@
 pub mod assignment;
 pub mod curve;
 pub mod device;
+pub mod format;
 pub mod key;
+pub mod point;
 pub mod proof;
 pub mod prove;
 pub mod verify;
+pub mod verifying_key;
