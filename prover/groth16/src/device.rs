@@ -10,6 +10,7 @@ use crate::assignment::Assignment;
 use crate::key::CircuitKey;
 use crate::proof::Proof;
 
+pub mod cpu;
 pub mod simulated;
 
 /// The longest that one step should take: a Critical partition waits for at most two of them.

@@ -9,5 +9,7 @@ pub mod key;
 pub mod point;
 pub mod proof;
 pub mod prove;
+pub mod reduction;
+pub mod setup;
 pub mod verify;
 pub mod verifying_key;

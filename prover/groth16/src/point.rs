@@ -167,5 +167,5 @@ fn from_plain<F: PrimeField>(wide: &[u64; 6]) -> Result<F, PointError> {
         return Err(PointError::Coordinate);
     }
     limbs.as_mut().copy_from_slice(low);
-    Ok(F::from_plain(limbs))
+    Ok(F::from_plain(limbs).reduced())
 }
