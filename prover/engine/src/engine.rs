@@ -6,8 +6,10 @@ use std::time::Duration;
 use proofmill_groth16::device::SharedDevice;
 
 use crate::job::{Circuit, Outcome, PartitionId, PartitionState, Priority, Submission};
-use crate::parts::{Clock, InputSource, KeySource};
+use crate::parts::{Canary, Clock, InputSource, KeySource};
+use crate::runtime::Runtime;
 use crate::snapshot::Snapshot;
+use crate::trace::TraceSnapshot;
 
 /// Settings, fixed at start.
 #[derive(Clone, Debug)]
@@ -30,6 +32,25 @@ pub struct Config {
     pub quarantine_after: u32,
     /// How much of the trace is kept.
     pub trace_window: Duration,
+    /// Partitions that have not ended; more are refused.
+    pub queue_limit: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory_budget: 4 << 30,
+            reserve_critical: 0,
+            synthesis_workers: 1,
+            finalizers: 1,
+            refuse_insecure_keys: true,
+            device_attempts: 3,
+            results: ResultBounds { count: 10_000, bytes: 256 << 20, age: Duration::from_secs(24 * 3600) },
+            quarantine_after: 3,
+            trace_window: Duration::from_secs(300),
+            queue_limit: 10_000,
+        }
+    }
 }
 
 /// Bounds on results that nobody has fetched yet.
@@ -53,11 +74,18 @@ pub struct Parts {
     pub inputs: Arc<dyn InputSource>,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// A small proof with a known statement. With it, a device gets no work before one has passed; without it (`None`)
+    /// a device counts as sound until it fails, and a quarantined one comes back at once.
+    pub canary: Option<Canary>,
 }
 
 /// A running engine.
+///
+/// The last clone to go stops the threads; what has not ended then never will. Call [`Engine::drain`] before.
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine {
+    runtime: Arc<Runtime>,
+}
 
 /// What [`Engine::submit`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +106,9 @@ pub enum SubmitError {
         id: PartitionId,
     },
     /// A leader of an older epoch.
-    #[error("leader epoch {given} is older than {seen}, which this engine has seen; only the current leader may submit")]
+    #[error(
+        "leader epoch {given} is older than {seen}, which this engine has seen; only the current leader may submit"
+    )]
     StaleEpoch {
         /// The submission's.
         given: u64,
@@ -93,6 +123,19 @@ pub enum SubmitError {
     QueueFull {
         /// The limit.
         limit: usize,
+    },
+    /// The inputs that wait take the memory that inputs may take.
+    #[error(
+        "the input has {need} bytes, and the inputs that wait take {used} of the {limit} bytes that inputs may take of \
+         the memory budget; try again when some have finished, or give the engine more memory"
+    )]
+    InputMemory {
+        /// Bytes of this input.
+        need: u64,
+        /// Bytes for all inputs together.
+        limit: u64,
+        /// Bytes taken.
+        used: u64,
     },
 }
 
@@ -116,56 +159,68 @@ pub type Watch = tokio::sync::mpsc::UnboundedReceiver<PartitionEvent>;
 
 impl Engine {
     /// Starts the engine's threads.
-    pub fn start(_config: Config, _parts: Parts) -> Self {
-        Self {}
+    pub fn start(config: Config, parts: Parts) -> Self {
+        Self { runtime: Arc::new(Runtime::start(config, parts)) }
     }
 
     /// Queues a partition, or attaches to it.
-    pub fn submit(&self, _submission: Submission) -> Result<Submitted, SubmitError> {
-        Ok(Submitted::Accepted)
+    pub fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+        self.runtime.shared.with_core(|core, now| core.submit(now, submission))
     }
 
-    /// Events of one partition, or of all.
-    pub fn watch(&self, _only: Option<PartitionId>) -> Watch {
-        tokio::sync::mpsc::unbounded_channel().1
+    /// Events of one partition, or of all. The stream of one partition ends after its outcome.
+    pub fn watch(&self, only: Option<PartitionId>) -> Watch {
+        self.runtime.shared.watch(only)
     }
 
     /// Cancels a partition in whatever stage it is; false if it is unknown or has ended.
-    pub fn cancel(&self, _id: &PartitionId) -> bool {
-        false
+    pub fn cancel(&self, id: &PartitionId) -> bool {
+        self.runtime.shared.with_core(|core, now| core.cancel(now, id))
     }
 
     /// Changes the priority of every partition of a job that has not ended; the number changed.
-    pub fn reprioritise(&self, _job: &str, _priority: Priority) -> usize {
-        0
+    pub fn reprioritise(&self, job: &str, priority: Priority) -> usize {
+        self.runtime.shared.with_core(|core, now| core.reprioritise(now, job, priority))
     }
 
     /// Forgets a finished result; false if there is none.
-    pub fn acknowledge(&self, _id: &PartitionId) -> bool {
-        false
+    pub fn acknowledge(&self, id: &PartitionId) -> bool {
+        self.runtime.shared.with_core(|core, now| core.acknowledge(now, id))
     }
 
     /// Loads a circuit and keeps it resident while memory allows.
-    pub fn preload(&self, _circuit: Circuit) {}
+    pub fn preload(&self, circuit: Circuit) {
+        self.runtime.shared.with_core(|core, now| core.preload(now, circuit));
+    }
 
     /// Drops an idle circuit from memory; false if it is in use or not resident.
-    pub fn evict(&self, _circuit: &str) -> bool {
-        false
+    pub fn evict(&self, circuit: &str) -> bool {
+        self.runtime.shared.with_core(|core, now| core.evict(now, circuit))
     }
 
     /// The state of everything, consistent at one instant.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
+        self.runtime.shared.snapshot()
     }
 
     /// The trace of the last minutes as Chrome/Perfetto JSON.
     pub fn trace(&self) -> String {
-        String::new()
+        let mut text = Vec::new();
+        match self.trace_snapshot().write(&mut text) {
+            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+            // Writing into memory can't fail.
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The trace of the last minutes, to be written as a stream without holding up the engine.
+    pub fn trace_snapshot(&self) -> TraceSnapshot {
+        self.runtime.shared.trace()
     }
 
     /// Closes intake and waits until nothing is left or the grace period ends; what is left then is handed back as
     /// `Draining`. True if everything finished.
-    pub fn drain(&self, _grace: Duration) -> bool {
-        true
+    pub fn drain(&self, grace: Duration) -> bool {
+        self.runtime.shared.drain(grace)
     }
 }

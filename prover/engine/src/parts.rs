@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proofmill_groth16::assignment::Assignment;
+use proofmill_groth16::device::{DeviceError, SharedDevice};
 use proofmill_groth16::key::CircuitKey;
 
 use crate::job::{Circuit, Failure, Source};
@@ -24,6 +25,9 @@ impl Cancel {
         self.0.load(Ordering::Acquire)
     }
 }
+
+/// Makes and verifies small proofs of known statements on a device; an error means that the device is not sound.
+pub type Canary = Arc<dyn Fn(&SharedDevice) -> Result<(), DeviceError> + Send + Sync>;
 
 /// Fetches inputs. Called on threads that may block.
 pub trait InputSource: Send + Sync {
@@ -69,6 +73,12 @@ pub trait Synthesizer: Send + Sync {
 
     /// The assignment of `partition`. A failed assertion or constraint is an `UnsatisfiedWitness`.
     fn synthesize(&self, partition: u32, input: &[u8], cancel: &Cancel) -> Result<Assignment, Failure>;
+
+    /// Whether `synthesize` proves that the witness satisfies every constraint (it has the r1cs). A proof that does not
+    /// verify is then the device's fault; else a second proof and the device's canary must decide.
+    fn checks_constraints(&self) -> bool {
+        false
+    }
 }
 
 /// Monotonic time since an origin of its own.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::job::{PartitionId, PartitionState, Priority};
 
@@ -20,15 +20,20 @@ pub struct Snapshot {
     pub devices: Vec<DeviceSnapshot>,
     /// Partitions that have not ended, in order, then finished ones that nobody has acknowledged.
     pub partitions: Vec<PartitionSnapshot>,
-    /// Waiting partitions by stage and priority.
+    /// Partitions that have not ended, by stage and priority.
+    #[serde(serialize_with = "pairs")]
     pub queues: BTreeMap<(&'static str, Priority), u64>,
     /// Bytes by use: `keys`, `working_sets`, `inputs`, `free`, `budget`.
     pub memory: BTreeMap<&'static str, u64>,
     /// Resident circuits by name: bytes.
     pub keys: BTreeMap<String, u64>,
+    /// Why the last load of a circuit failed, by name, until one succeeds.
+    pub key_failures: BTreeMap<String, String>,
     /// Duration of phases by (circuit, phase).
+    #[serde(serialize_with = "pairs")]
     pub phases: BTreeMap<(String, &'static str), Histogram>,
     /// Ended partitions by (circuit, outcome).
+    #[serde(serialize_with = "pairs")]
     pub outcomes: BTreeMap<(String, &'static str), u64>,
 }
 
@@ -41,7 +46,8 @@ pub struct DeviceSnapshot {
     pub state: &'static str,
     /// The busy phase or the idle cause.
     pub cause: &'static str,
-    /// Time per (state, cause) up to the watermark; the sum is the watermark.
+    /// Time per (state, cause) from the engine's start up to the watermark; the sum is the watermark less the start.
+    #[serde(serialize_with = "pairs")]
     pub ledger: BTreeMap<(&'static str, &'static str), Duration>,
     /// Up to when the ledger is known.
     pub watermark: Duration,
@@ -83,4 +89,32 @@ impl Histogram {
     /// Upper bounds in seconds, 1 ms to 30 min.
     pub const BOUNDS: [f64; 16] =
         [0.001, 0.0025, 0.006, 0.016, 0.04, 0.1, 0.25, 0.6, 1.6, 4.0, 10.0, 25.0, 60.0, 180.0, 600.0, 1800.0];
+}
+
+/// A map with pairs as keys, which JSON does not have, as a list of `{"labels": [a, b], "value": v}`.
+fn pairs<A: Serialize, B: Serialize, V: Serialize, S: Serializer>(
+    map: &BTreeMap<(A, B), V>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Entry<'a, A, B, V> {
+        labels: (&'a A, &'a B),
+        value: &'a V,
+    }
+    serializer.collect_seq(map.iter().map(|((a, b), value)| Entry { labels: (a, b), value }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_json() {
+        let mut snapshot = Snapshot::default();
+        snapshot.queues.insert(("queued", Priority::High), 3);
+        snapshot.outcomes.insert(("chain".to_owned(), "succeeded"), 2);
+        let value = serde_json::to_value(&snapshot).unwrap();
+        assert_eq!(value["queues"], serde_json::json!([{"labels": ["queued", "High"], "value": 3}]));
+        assert_eq!(value["outcomes"], serde_json::json!([{"labels": ["chain", "succeeded"], "value": 2}]));
+    }
 }

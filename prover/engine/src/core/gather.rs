@@ -1,0 +1,257 @@
+//! What a partition needs before its synthesis: its input and its circuit.
+
+use std::time::Duration;
+
+use super::budget::Area;
+use super::event::{Action, KeyFacts, KeyId, Ticket};
+use super::keys::KeyState;
+use super::partition::{Order, Stage};
+use super::{Core, Grant};
+use crate::engine::PartitionEvent;
+use crate::job::{Failure, FailureKind, PartitionState};
+use crate::trace::{Flow, Track};
+
+/// What a fetch takes from the budget before the input's size is known.
+const UNKNOWN_INPUT: u64 = 1 << 20;
+
+impl Core {
+    /// Starts fetches, in order, as far as threads and the inputs' share of memory go.
+    pub(super) fn pump_fetches(&mut self) -> bool {
+        let mut progress = false;
+        while let Some(slot) = self.fetchers.free()
+            && let Some(&order) = self.fetch_queue.first()
+        {
+            let ticket = order.ticket;
+            let Some(partition) = self.partitions.get_mut(&ticket) else {
+                self.fetch_queue.remove(&order);
+                continue;
+            };
+            if partition.input.is_none() {
+                let limit = self.budget.input_limit();
+                let bytes = partition.input_bytes.max(UNKNOWN_INPUT.min(limit));
+                let Some(grant) = self.budget.take(Area::Inputs, bytes, false) else { break };
+                partition.input = Some(grant);
+            }
+            partition.fetching = true;
+            self.fetch_queue.remove(&order);
+            self.fetchers.set(slot, true);
+            self.actions.push(Action::FetchInput { ticket, slot });
+            self.refresh(ticket);
+            progress = true;
+        }
+        progress
+    }
+
+    pub(super) fn on_input(&mut self, ticket: Ticket, slot: usize, started: Duration, result: Result<u64, Failure>) {
+        self.fetchers.set(slot, false);
+        let (now, limit) = (self.now, self.budget.input_limit());
+        let Some(partition) = self.partitions.get_mut(&ticket) else { return };
+        partition.fetching = false;
+        partition.timings.fetch += now.saturating_sub(started);
+        let (name, order, ended) = (partition.name.clone(), partition.order, partition.ended);
+        self.span(Track::Fetcher(slot), "fetch", started, Some(name), None, Flow::None);
+        if ended {
+            return self.reap(ticket);
+        }
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(failure) => return self.end(ticket, Err(failure)),
+        };
+        if bytes > limit {
+            let message = format!(
+                "the input has {bytes} bytes, more than the {limit} that inputs may take of the memory budget ({}); \
+                 give the engine more memory",
+                self.budget.limit()
+            );
+            return self.fail(ticket, FailureKind::MemoryBudget, message);
+        }
+        let Some(partition) = self.partitions.get_mut(&ticket) else { return };
+        if let Some(grant) = partition.input.take() {
+            self.budget.give(grant);
+        }
+        partition.input_bytes = bytes;
+        partition.input = self.budget.take(Area::Inputs, bytes, false);
+        partition.has_input = partition.input.is_some();
+        if !partition.has_input {
+            // Larger than was thought, and others have the memory: fetched once more when there is room.
+            self.fetch_queue.insert(order);
+            self.actions.push(Action::DropInput { ticket });
+        }
+        self.advance(ticket);
+    }
+
+    /// Finds the sizes of circuits that partitions wait for.
+    pub(super) fn pump_keys(&mut self) -> bool {
+        let mut progress = false;
+        while let Some(slot) = self.loaders.free()
+            && let Some(id) = self.keys.next_estimate()
+            && let Some(key) = self.keys.get_mut(id)
+        {
+            key.state = KeyState::Estimating;
+            key.cancelled = false;
+            self.loaders.set(slot, true);
+            self.actions.push(Action::EstimateKey { key: id, slot });
+            self.refresh_users(id);
+            progress = true;
+        }
+        progress
+    }
+
+    pub(super) fn on_estimate(&mut self, id: KeyId, slot: usize, result: Result<u64, Failure>) {
+        self.loaders.set(slot, false);
+        let Some(key) = self.keys.get_mut(id) else { return };
+        match result {
+            Ok(bytes) => {
+                key.state = KeyState::Sized(bytes);
+                self.refresh_users(id);
+            }
+            Err(failure) => {
+                key.state = KeyState::Unknown;
+                self.key_failed(id, &failure);
+            }
+        }
+        self.forget(id);
+    }
+
+    /// Loads a circuit whose memory is there.
+    pub(super) fn start_load(&mut self, id: KeyId, slot: usize, grant: Grant) {
+        let Some(key) = self.keys.get_mut(id) else { return self.budget.give(grant) };
+        key.grant = Some(grant);
+        key.state = KeyState::Loading;
+        key.cancelled = false;
+        self.loaders.set(slot, true);
+        self.actions.push(Action::LoadKey { key: id, slot });
+        self.refresh_users(id);
+    }
+
+    pub(super) fn on_progress(&mut self, id: KeyId, done: u64, total: u64) {
+        let at = self.now;
+        let Some(key) = self.keys.get_mut(id) else { return };
+        key.progress = Some((done, total));
+        for order in &key.users {
+            if let Some(partition) = self.partitions.get(&order.ticket)
+                && partition.visible == PartitionState::LoadingKey
+            {
+                let (id, state) = (partition.id.clone(), PartitionState::LoadingKey);
+                let progress = Some((done, total));
+                self.actions.push(Action::Emit(PartitionEvent { id, state, at, progress, outcome: None }));
+            }
+        }
+    }
+
+    pub(super) fn on_load(&mut self, id: KeyId, slot: usize, started: Duration, result: Result<KeyFacts, Failure>) {
+        self.loaders.set(slot, false);
+        let now = self.now;
+        let Some(key) = self.keys.get_mut(id) else { return };
+        key.progress = None;
+        key.last_used = now;
+        let name = key.circuit.name.clone();
+        let was = key.grant.take();
+        self.span(Track::Loader(slot), "key_load", started, Some(name.as_str().into()), None, Flow::None);
+        match result {
+            Err(failure) => {
+                if let Some(key) = self.keys.get_mut(id) {
+                    key.state = KeyState::Unknown;
+                }
+                if let Some(grant) = was {
+                    self.budget.give(grant);
+                }
+                self.key_failed(id, &failure);
+                self.forget(id);
+            }
+            Ok(facts) => self.key_loaded(id, was, facts),
+        }
+    }
+
+    fn key_loaded(&mut self, id: KeyId, was: Option<Grant>, facts: KeyFacts) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        let critical = key.users.first().is_some_and(|order| order.is_critical());
+        if let Some(grant) = was {
+            self.budget.give(grant);
+        }
+        let bytes = facts.resident;
+        let grant = self.budget.take(Area::Keys, bytes, critical);
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        key.facts = facts;
+        key.cancelled = false;
+        match grant {
+            Some(grant) => {
+                key.state = KeyState::Loaded;
+                key.grant = Some(grant);
+                let name = key.circuit.name.clone();
+                self.keys.failures.remove(&name);
+                for order in users {
+                    self.advance(order.ticket);
+                }
+            }
+            None => {
+                // Larger than its estimate, and others have the memory: loaded once more when there is room.
+                key.state = KeyState::Sized(bytes);
+                self.actions.push(Action::Evict { key: id, grants: Vec::new() });
+                self.refresh_users(id);
+            }
+        }
+    }
+
+    /// Tells everybody who waits for a circuit that it can't be had.
+    fn key_failed(&mut self, id: KeyId, failure: &Failure) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        // A load that was asked to stop says nothing about the circuit: whoever came since gets a new one.
+        if std::mem::take(&mut key.cancelled) {
+            return self.refresh_users(id);
+        }
+        key.warm = false;
+        let name = key.circuit.name.clone();
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        self.keys.failures.insert(name, failure.message.clone());
+        for order in users {
+            self.end(order.ticket, Err(failure.clone()));
+        }
+    }
+
+    /// Drops an idle circuit; partitions that wait for it will have it loaded again.
+    pub(super) fn evict_key(&mut self, id: KeyId) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        let grants: Vec<Grant> = key.grant.take().into_iter().collect();
+        key.state = KeyState::Sized(key.facts.resident);
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        self.releasing += grants.iter().map(Grant::work_bytes).sum::<u64>();
+        self.actions.push(Action::Evict { key: id, grants });
+        for order in users {
+            self.ready.remove(&order);
+            self.enter(order.ticket, Stage::Gathering);
+        }
+        self.forget(id);
+    }
+
+    /// Moves a partition with input and circuit to the queue for synthesis.
+    pub(super) fn advance(&mut self, ticket: Ticket) {
+        let Some(partition) = self.partitions.get(&ticket) else { return };
+        let resident = self.keys.get(partition.key).is_some_and(|key| key.state == KeyState::Loaded);
+        if partition.stage == Stage::Gathering && partition.has_input && resident && !partition.ended {
+            self.ready.insert(partition.order);
+            self.enter(ticket, Stage::Ready);
+        } else {
+            self.refresh(ticket);
+        }
+    }
+
+    /// Takes a partition off a circuit's waiting list; a load that nobody waits for is stopped.
+    pub(super) fn leave_key(&mut self, id: KeyId, order: Order) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        let was_user = key.users.remove(&order);
+        let loading = matches!(key.state, KeyState::Estimating | KeyState::Loading);
+        if was_user && loading && !key.is_awaited() && !key.cancelled {
+            key.cancelled = true;
+            self.actions.push(Action::CancelKey { key: id });
+        }
+    }
+
+    pub(super) fn refresh_users(&mut self, id: KeyId) {
+        let Some(key) = self.keys.get(id) else { return };
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        for order in users {
+            self.refresh(order.ticket);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The threads: fetchers, loaders, synthesis workers, device workers, finalizers, the releaser, the timer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use proofmill_groth16::device::{Blinding, DeviceError, Phase};
+use proofmill_groth16::key::{CircuitKey, KeySecurity};
+use proofmill_groth16::verify::verify_partition;
+use sha2::{Digest, Sha256};
+
+use super::Shared;
+use super::store::Dropped;
+use crate::core::{Event, FETCHERS, Grant, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
+use crate::engine::Config;
+use crate::job::{Failure, FailureKind, PartitionProof, Timings};
+use crate::meter::{self, Meter};
+use crate::parts::LoadedCircuit;
+
+/// Helpers yield to the device's own threads.
+const HELPER_NICE: i32 = 5;
+
+/// The heap is trimmed once nothing was released for this long: trimming takes the allocator's locks.
+const TRIM_AFTER: Duration = Duration::from_secs(2);
+
+/// What a device worker is to do.
+pub(super) enum DeviceJob {
+    Prepare(Ticket),
+    Step(Ticket),
+    TakeOutput(Ticket),
+    Canary,
+}
+
+/// What a finalizer is to do.
+pub(super) struct FinishJob {
+    pub ticket: Ticket,
+    pub device: usize,
+}
+
+/// What the releaser is to do.
+pub(super) struct ReleaseJob {
+    pub dropped: Dropped,
+    pub grants: Vec<Grant>,
+}
+
+/// The ways to the threads.
+pub(super) struct Channels {
+    pub fetchers: Vec<Sender<Ticket>>,
+    /// With whether to load or to estimate.
+    pub loaders: Vec<Sender<(KeyId, bool)>>,
+    pub synthesizers: Vec<Sender<Ticket>>,
+    devices: Vec<Sender<DeviceJob>>,
+    pub finalizers: Vec<Sender<FinishJob>>,
+    pub releaser: Sender<ReleaseJob>,
+}
+
+impl Channels {
+    pub fn device(&self, worker: WorkerId) -> Option<&Sender<DeviceJob>> {
+        self.devices.get(worker.device * 2 + worker.slot)
+    }
+}
+
+/// The threads' ends.
+pub(super) struct Receivers {
+    fetchers: Vec<Receiver<Ticket>>,
+    loaders: Vec<Receiver<(KeyId, bool)>>,
+    synthesizers: Vec<Receiver<Ticket>>,
+    devices: Vec<Receiver<DeviceJob>>,
+    finalizers: Vec<Receiver<FinishJob>>,
+    releaser: Receiver<ReleaseJob>,
+}
+
+/// One channel per thread.
+pub(super) fn channels(config: &Config, devices: usize) -> (Channels, Receivers) {
+    let (releaser, release_jobs) = channel();
+    let (fetchers, fetch_jobs) = (0..FETCHERS).map(|_| channel()).unzip();
+    let (loaders, load_jobs) = (0..LOADERS).map(|_| channel()).unzip();
+    let (synthesizers, synthesis_jobs) = (0..=config.synthesis_workers.max(1)).map(|_| channel()).unzip();
+    let (workers, device_jobs) = (0..devices * 2).map(|_| channel()).unzip();
+    let (finalizers, finish_jobs) = (0..config.finalizers.max(1)).map(|_| channel()).unzip();
+    let channels = Channels { fetchers, loaders, synthesizers, devices: workers, finalizers, releaser };
+    let receivers = Receivers {
+        fetchers: fetch_jobs,
+        loaders: load_jobs,
+        synthesizers: synthesis_jobs,
+        devices: device_jobs,
+        finalizers: finish_jobs,
+        releaser: release_jobs,
+    };
+    (channels, receivers)
+}
+
+/// Starts all threads. A machine that can't start them can't run the engine; the missing thread's work then waits.
+pub(super) fn spawn(shared: &Arc<Shared>, receivers: Receivers) {
+    let Receivers { fetchers, loaders, synthesizers, devices, finalizers, releaser } = receivers;
+    pool(shared, "fetch", fetchers, fetch);
+    pool(shared, "load", loaders, load);
+    pool(shared, "synthesis", synthesizers, synthesize);
+    pool(shared, "device", devices, |shared, index, meter, job| {
+        let worker = WorkerId { device: index / 2, slot: index % 2 };
+        match job {
+            DeviceJob::Prepare(ticket) => prepare(shared, worker, meter, ticket),
+            DeviceJob::Step(ticket) => step(shared, worker, meter, ticket),
+            DeviceJob::TakeOutput(ticket) => take_output(shared, worker, meter, ticket),
+            DeviceJob::Canary => canary(shared, worker),
+        }
+    });
+    pool(shared, "finish", finalizers, finish);
+    let (keeper, owner) = (Arc::clone(shared), Arc::clone(shared));
+    thread("release".to_owned(), move || release(&owner, &releaser));
+    thread("timer".to_owned(), move || keeper.keep_time());
+}
+
+/// A thread per channel, which ends with its channel.
+fn pool<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    receivers: Vec<Receiver<T>>,
+    work: impl Fn(&Shared, usize, &Meter, T) + Copy + Send + 'static,
+) {
+    for (index, jobs) in receivers.into_iter().enumerate() {
+        let shared = Arc::clone(shared);
+        thread(format!("{name}-{index}"), move || {
+            if name != "device" {
+                meter::lower_priority(HELPER_NICE);
+            }
+            let meter = Meter::new();
+            while let Ok(job) = jobs.recv() {
+                work(&shared, index, &meter, job);
+            }
+        });
+    }
+}
+
+fn thread(name: String, body: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.clone()).spawn(body) {
+        tracing::error!(thread = name, %error, "cannot start a thread; raise the limit on threads");
+    }
+}
+
+fn fetch(shared: &Shared, slot: usize, _: &Meter, ticket: Ticket) {
+    let started = shared.clock.now();
+    let asked = shared.store.with(ticket, |payload| (payload.source.clone(), payload.cancel.clone()));
+    let result = match asked {
+        Some((Some(source), cancel)) => guarded("fetching the input", || shared.inputs.fetch(&source, &cancel)),
+        _ => Err(internal("there is nothing to fetch")),
+    };
+    let result = result.map(|bytes| {
+        let length = bytes.len() as u64;
+        shared.store.with(ticket, |payload| payload.input = Some(bytes));
+        length
+    });
+    shared.event(Event::InputFetched { ticket, slot, started, result });
+}
+
+fn load(shared: &Shared, slot: usize, _: &Meter, (key, whole): (KeyId, bool)) {
+    let started = shared.clock.now();
+    let Some((circuit, cancel)) = shared.store.begin_load(key) else {
+        let result = Err(internal("the circuit is not known"));
+        return shared.event(Event::KeyEstimated { key, slot, result });
+    };
+    if !whole {
+        let result = guarded("sizing the circuit", || shared.keys.estimate(&circuit, &cancel));
+        return shared.event(Event::KeyEstimated { key, slot, result: result.map(|estimate| estimate.resident) });
+    }
+    let progress = |done, total| shared.event(Event::KeyProgress { key, done, total });
+    let loaded = guarded("loading the circuit", || shared.keys.load(&circuit, &progress, &cancel));
+    let result = loaded.and_then(|loaded| {
+        if shared.refuse_insecure_keys {
+            refuse_insecure(&circuit.name, &loaded)?;
+        }
+        let facts = KeyFacts {
+            resident: loaded.resident,
+            scratch: loaded.synthesizer.working_memory(),
+            working_sets: shared.devices.iter().map(|device| device.working_set(&loaded.key)).collect(),
+            checks_constraints: loaded.synthesizer.checks_constraints(),
+        };
+        shared.store.loaded(key, loaded);
+        Ok(facts)
+    });
+    shared.event(Event::KeyLoaded { key, slot, started, result });
+}
+
+fn refuse_insecure(circuit: &str, loaded: &LoadedCircuit) -> Result<(), Failure> {
+    let CircuitKey::Groth16(key) = &loaded.key else { return Ok(()) };
+    let why = match key.info().security {
+        KeySecurity::Contributed => return Ok(()),
+        KeySecurity::NoContribution => "it has no phase-2 contribution (delta equals gamma)",
+        KeySecurity::DevSetup => "it was made by a development setup with a known trapdoor",
+    };
+    let message = format!(
+        "anyone can forge proofs of circuit {circuit} with its key: {why}; use a key from a ceremony, or allow insecure keys"
+    );
+    Err(Failure { kind: FailureKind::InsecureKey, message })
+}
+
+fn synthesize(shared: &Shared, slot: usize, meter: &Meter, ticket: Ticket) {
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let result = synthesis(shared, ticket);
+    shared.event(Event::Synthesized { ticket, slot, started, usage: meter.since(begin), result });
+}
+
+fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
+    let asked = shared
+        .store
+        .with(ticket, |payload| (payload.key, payload.partition, payload.input.clone(), payload.cancel.clone()));
+    let Some((key, partition, Some(input), cancel)) = asked else { return Err(internal("the input is gone")) };
+    let Some(circuit) = shared.store.circuit(key) else { return Err(internal("the circuit is gone")) };
+    let assignment = guarded("the synthesis", || circuit.synthesizer.synthesize(partition, &input, &cancel))?;
+    let public_signals = assignment.public_signals(&circuit.key);
+    shared.store.with(ticket, |payload| {
+        payload.public_signals = public_signals;
+        payload.assignment = Some(assignment);
+        payload.circuit = Some(circuit);
+    });
+    Ok(())
+}
+
+fn prepare(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let result = on_device(shared, worker.device, || {
+        let asked = shared.store.with(ticket, |payload| (payload.circuit.clone(), payload.assignment.take()));
+        let Some((Some(circuit), Some(assignment))) = asked else { return Ok(Err(gone("assignment"))) };
+        let device = shared.devices.get(worker.device);
+        let Some(device) = device else { return Ok(Err(gone("device"))) };
+        let steps = device.prepare(&circuit.key, assignment, Blinding::Random)?;
+        let next = steps.next_phase();
+        shared.store.with(ticket, |payload| payload.steps = Some(steps));
+        Ok(Ok(next))
+    });
+    shared.event(Event::Prepared { worker, started, usage: meter.since(begin), result });
+}
+
+fn step(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
+    let Some(mut steps) = shared.store.with(ticket, |payload| payload.steps.take()).flatten() else {
+        let (started, result) = (shared.clock.now(), Err(gone("prepared partition")));
+        return shared.event(Event::StepDone { worker, started, usage: meter::Usage::default(), result });
+    };
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let result = on_device(shared, worker.device, || {
+        let report = steps.step()?;
+        let next: Option<Phase> = steps.next_phase();
+        Ok(Ok((report, next)))
+    });
+    shared.store.with(ticket, |payload| payload.steps = Some(steps));
+    shared.event(Event::StepDone { worker, started, usage: meter.since(begin), result });
+}
+
+fn take_output(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let steps = shared.store.with(ticket, |payload| payload.steps.take()).flatten();
+    let result = on_device(shared, worker.device, || {
+        let Some(steps) = steps else { return Ok(Err(gone("prepared partition"))) };
+        let output = steps.into_output()?;
+        shared.store.with(ticket, |payload| payload.output = Some(output));
+        Ok(Ok(()))
+    });
+    shared.event(Event::OutputReady { worker, started, usage: meter.since(begin), result });
+}
+
+fn canary(shared: &Shared, worker: WorkerId) {
+    let started = shared.clock.now();
+    let result = on_device(shared, worker.device, || match (&shared.canary, shared.devices.get(worker.device)) {
+        (Some(canary), Some(device)) => canary(device).map(Ok),
+        _ => Ok(Ok(())),
+    });
+    shared.event(Event::CanaryDone { worker, started, result });
+}
+
+fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, device }: FinishJob) {
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let asked = shared.store.with(ticket, |payload| {
+        let signals = std::mem::take(&mut payload.public_signals);
+        (payload.circuit.clone(), payload.output.take(), signals, payload.input.clone())
+    });
+    let (circuit, public_signals, input) = match &asked {
+        Some((Some(circuit), _, signals, Some(input))) => (circuit, signals, input),
+        _ => {
+            let result = Err(gone("output"));
+            return shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+        }
+    };
+    let (circuit, public_signals, input) = (Arc::clone(circuit), public_signals.clone(), Arc::clone(input));
+    let output = asked.and_then(|(_, output, _, _)| output);
+    let proof = on_device(shared, device, || {
+        let (Some(output), Some(device)) = (output, shared.devices.get(device)) else { return Ok(Err(gone("output"))) };
+        device.prove_finish(&circuit.key, output).map(Ok)
+    });
+    let (proof, result) = match proof {
+        Ok(proof) => (Some(proof), Ok(())),
+        Err(message) => (None, Err(message)),
+    };
+    shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+    let Some(proof) = proof else { return };
+
+    let (started, begin) = (shared.clock.now(), meter.read());
+    let verified = guarded("the verification", || {
+        verify_partition(&circuit.key, &proof, &public_signals).map_err(|error| internal(&error.to_string()))
+    });
+    let verdict = match verified {
+        Ok(true) => {
+            let (curve, key_digest, insecure_key) = match &circuit.key {
+                CircuitKey::Groth16(key) => {
+                    let info = key.info();
+                    (Some(info.curve), info.source_digest, info.security != KeySecurity::Contributed)
+                }
+                CircuitKey::Simulated(_) => (None, [0; 32], false),
+            };
+            Verdict::Valid(Box::new(PartitionProof {
+                proof,
+                public_signals,
+                curve,
+                input_digest: Sha256::digest(&input).into(),
+                key_digest,
+                insecure_key,
+                device: String::new(),
+                timings: Timings::default(),
+            }))
+        }
+        Ok(false) => Verdict::Invalid,
+        Err(failure) => Verdict::Error(failure),
+    };
+    drop((circuit, input));
+    shared.event(Event::Verified { ticket, slot, started, usage: meter.since(begin), verdict });
+}
+
+/// Drops memory off the hot path, then gives its bytes back to the budget.
+fn release(shared: &Shared, jobs: &Receiver<ReleaseJob>) {
+    meter::lower_priority(HELPER_NICE);
+    let mut freed = 0_u64;
+    loop {
+        match jobs.recv_timeout(if freed > 0 { TRIM_AFTER } else { Duration::from_secs(3600) }) {
+            Ok(ReleaseJob { dropped, grants }) => {
+                freed += grants.iter().map(Grant::bytes).sum::<u64>();
+                // A destructor that panics must not take the engine's memory with it.
+                if catch_unwind(AssertUnwindSafe(|| drop(dropped))).is_err() {
+                    tracing::error!("dropping a partition's memory panicked; this is a bug");
+                }
+                shared.event(Event::Released(grants));
+            }
+            Err(RecvTimeoutError::Timeout) if freed > 0 => {
+                freed = 0;
+                meter::trim_heap();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Runs work of a plug-in; a panic of it is an internal failure. The panic's own words might hold values of an input.
+fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(internal(&format!("{what} panicked; this is a bug, please report it"))))
+}
+
+/// Runs work of a device; errors and panics become its words. The inner error is the engine's own.
+fn on_device<T>(
+    shared: &Shared,
+    device: usize,
+    work: impl FnOnce() -> Result<Result<T, String>, DeviceError>,
+) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => {
+            let id = shared.devices.get(device).map_or("?", |device| device.id());
+            Err(format!("device {id} panicked; this is a bug, please report it"))
+        }
+    }
+}
+
+fn internal(message: &str) -> Failure {
+    Failure { kind: FailureKind::Internal, message: message.to_owned() }
+}
+
+fn gone(what: &str) -> String {
+    format!("the {what} is gone; this is a bug, please report it")
+}
