@@ -1,0 +1,670 @@
+//! HTTP against servers that lie, stall, reset and lead astray.
+
+#![cfg(feature = "http")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod hostile;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hostile::{Server, answer, cancelled, content, fetcher, get, impatient, send};
+use proofmill_sources::policy::{Addresses, Allow, Network, ProxySettings, Retries};
+use proofmill_sources::{ErrorClass, FetchError, Fetcher, Policy};
+
+const OK: &str = "200 OK";
+
+fn with_retries(count: u32) -> Fetcher {
+    let network = impatient();
+    let network = Network { retries: Retries { count, ..network.retries.clone() }, ..network };
+    Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap()
+}
+
+#[test]
+fn bytes_and_files_arrive() {
+    let body = content(3 << 20);
+    let served = body.clone();
+    let server = Server::start(move |_, stream| answer(stream, OK, "", &served));
+    let fetcher = fetcher();
+    let last = std::cell::Cell::new((0, None));
+    let bytes = fetcher
+        .fetch_bytes(&server.url("/x"), None, 3 << 20, &|| false, &|done, total| last.set((done, total)))
+        .unwrap();
+    assert!(bytes == body);
+    assert_eq!(last.get(), (3 << 20, Some(3 << 20)));
+    assert_eq!(server.seen()[0].header("accept-encoding"), Some("identity"));
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut fetched = fetcher.fetch_file(&server.url("/x"), None, 3 << 20, dir.path(), &|| false, &|_, _| {}).unwrap();
+    let mut read = Vec::new();
+    fetched.file.read_to_end(&mut read).unwrap();
+    assert!(read == body && std::fs::read(fetched.path()).unwrap() == body && !fetched.in_place);
+    let meta = fetched.file.metadata().unwrap();
+    assert_eq!((meta.mode() & 0o777, meta.nlink()), (0o600, 0));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    // The digest it reports is the one it accepts, and no other.
+    let again = |digest| fetcher.fetch_bytes(&server.url("/x"), Some(digest), 3 << 20, &|| false, &|_, _| {});
+    assert!(again(fetched.sha256).unwrap() == body);
+    assert!(matches!(again([1; 32]), Err(FetchError::DigestMismatch { actual, .. }) if actual == fetched.sha256));
+    let missing = fetcher.fetch_file(&server.url("/x"), None, 3 << 20, &dir.path().join("none"), &|| false, &|_, _| {});
+    assert!(matches!(missing, Err(FetchError::Io { .. })));
+}
+
+/// What a server does with the continuation of a body that broke off after 1000 of 3000 bytes.
+struct Continuation {
+    name: &'static str,
+    /// Headers of the first answer.
+    first: &'static str,
+    /// The range that the second request must have.
+    range: Option<&'static str>,
+    second: fn(&[u8], &mut TcpStream),
+    /// Requests in all.
+    requests: usize,
+}
+
+#[test]
+fn interrupted_bodies_go_on_or_start_over() {
+    const TAG: &str = "etag: \"v1\"";
+    let cases = [
+        Continuation {
+            name: "strong tag",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| {
+                answer(stream, "206 Partial", "content-range: bytes 1000-2999/3000\r\netag: \"v1\"", &body[1000..])
+            },
+            requests: 2,
+        },
+        Continuation {
+            name: "old date",
+            first: "last-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\ndate: Mon, 07 Nov 1994 08:49:37 GMT",
+            range: Some("Sun, 06 Nov 1994 08:49:37 GMT"),
+            second: |body, stream| answer(stream, "206 Partial", "content-range: bytes 1000-2999/*", &body[1000..]),
+            requests: 2,
+        },
+        Continuation {
+            name: "no tag",
+            first: "x-a: b",
+            range: None,
+            second: |body, stream| answer(stream, OK, "", body),
+            requests: 2,
+        },
+        Continuation {
+            name: "weak tag",
+            first: "etag: W/\"v1\"",
+            range: None,
+            second: |body, stream| answer(stream, OK, "", body),
+            requests: 2,
+        },
+        Continuation {
+            name: "date of this very moment",
+            first: "last-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\ndate: Sun, 06 Nov 1994 08:49:38 GMT",
+            range: None,
+            second: |body, stream| answer(stream, OK, "", body),
+            requests: 2,
+        },
+        Continuation {
+            name: "200 to a range",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| answer(stream, OK, TAG, body),
+            requests: 2,
+        },
+        Continuation {
+            name: "wrong start",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| answer(stream, "206 Partial", "content-range: bytes 900-2999/3000", &body[900..]),
+            requests: 3,
+        },
+        Continuation {
+            name: "wrong total",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| answer(stream, "206 Partial", "content-range: bytes 1000-2999/4000", &body[1000..]),
+            requests: 3,
+        },
+        Continuation {
+            name: "no Content-Range",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| answer(stream, "206 Partial", "", &body[1000..]),
+            requests: 3,
+        },
+        Continuation {
+            name: "nonsense Content-Range",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| {
+                answer(stream, "206 Partial", "content-range: bytes 1000-99999999999999999999/3000", &body[1000..])
+            },
+            requests: 3,
+        },
+        Continuation {
+            name: "part of another version",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |body, stream| {
+                answer(stream, "206 Partial", "content-range: bytes 1000-2999/3000\r\netag: \"v2\"", &body[1000..])
+            },
+            requests: 3,
+        },
+        Continuation {
+            name: "416",
+            first: TAG,
+            range: Some("\"v1\""),
+            second: |_, stream| answer(stream, "416 No", "", b""),
+            requests: 3,
+        },
+    ];
+    for case in cases {
+        let body = content(3000);
+        let served = body.clone();
+        let server = Server::start(move |request, stream| match request.number {
+            // The length is a lie: 1000 bytes come.
+            0 => send(stream, &format!("200 OK\r\ncontent-length: 3000\r\n{}", case.first), &served[..1000]),
+            1 => (case.second)(&served, stream),
+            _ => answer(stream, OK, "", &served),
+        });
+        let bytes = get(&fetcher(), &server.url("/x")).expect(case.name);
+        assert!(bytes == body, "{}: {} bytes", case.name, bytes.len());
+        let seen = server.seen();
+        assert_eq!(seen.len(), case.requests, "{}", case.name);
+        assert_eq!(seen[1].header("range"), case.range.map(|_| "bytes=1000-"), "{}", case.name);
+        assert_eq!(seen[1].header("if-range"), case.range, "{}", case.name);
+        assert!(seen.len() < 3 || seen[2].header("range").is_none(), "{}", case.name);
+    }
+}
+
+#[test]
+fn a_content_replaced_during_a_resume_is_not_mixed() {
+    let server = Server::start(|request, stream| match request.number {
+        0 => send(stream, "200 OK\r\ncontent-length: 3000\r\netag: \"v1\"", &[1; 1000]),
+        1 => send(stream, "200 OK\r\ncontent-length: 2000\r\netag: \"v2\"", &[2; 500]),
+        _ => answer(stream, "206 P", "content-range: bytes 500-1999/2000\r\netag: \"v2\"", &[2; 1500]),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let fetched = fetcher().fetch_file(&server.url("/x"), None, 1 << 20, dir.path(), &|| false, &|_, _| {}).unwrap();
+    assert!(std::fs::read(fetched.path()).unwrap() == vec![2; 2000]);
+    let seen = server.seen();
+    assert_eq!((seen.len(), seen[2].header("if-range")), (3, Some("\"v2\"")));
+}
+
+#[test]
+fn unasked_parts_are_not_taken_for_the_whole() {
+    let server = Server::start(|_, stream| answer(stream, "206 P", "content-range: bytes 0-9/100", &[1; 10]));
+    let error = get(&fetcher(), &server.url("/x")).unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable { attempts: 4, .. }), "{error:?}");
+}
+
+#[test]
+fn servers_that_never_deliver_are_given_up() {
+    let short = Server::start(|_, stream| send(stream, "200 OK\r\ncontent-length: 100", &[1; 50]));
+    let stalled = Server::start(|_, stream| {
+        send(stream, "200 OK\r\ncontent-length: 100", &[1; 50]);
+        std::thread::sleep(Duration::from_secs(3));
+    });
+    let silent = Server::start(|_, _| std::thread::sleep(Duration::from_secs(6)));
+    let closed = Server::start(|_, _| {});
+    // Closing with unread bytes makes the kernel send a reset.
+    let reset = Server::unread(|_, stream| send(stream, "200 OK\r\ncontent-length: 100", &[1; 50]));
+    let garbage = Server::start(|_, stream| send(stream, "\0\0\x16\x03 nonsense", &[0; 100]));
+    let chunks = Server::start(|_, stream| send(stream, "200 OK\r\ntransfer-encoding: chunked", b"zzz\r\nnot a chunk"));
+    let lengths =
+        Server::start(|_, stream| send(stream, "200 OK\r\ncontent-length: 5\r\ncontent-length: 6", b"abcdef"));
+    let header_bomb = Server::start(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        for i in 0..100_000 {
+            if stream.write_all(format!("x-{i}: {}\r\n", "a".repeat(1000)).as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let slowloris = Server::start(|_, stream| {
+        for byte in "HTTP/1.1 200 OK\r\nx-slow: ".bytes().chain(std::iter::repeat(b'a')) {
+            if stream.write_all(&[byte]).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    for (name, server, word) in [
+        ("short", &short, "body"),
+        ("stalled", &stalled, "no more bytes"),
+        ("silent", &silent, "no answer"),
+        ("closed", &closed, ""),
+        ("reset", &reset, ""),
+        ("garbage", &garbage, ""),
+        ("chunks", &chunks, ""),
+        ("two lengths", &lengths, ""),
+        ("header bomb", &header_bomb, ""),
+        ("slowloris", &slowloris, "no answer"),
+    ] {
+        let start = Instant::now();
+        let error = get(&with_retries(1), &server.url("/x")).expect_err(name);
+        assert!(matches!(&error, FetchError::Unavailable { attempts: 2, .. }), "{name}: {error:?}");
+        assert!(error.to_string().contains(word), "{name}: {error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable);
+        assert!(start.elapsed() < Duration::from_secs(10), "{name}: {:?}", start.elapsed());
+        assert_eq!(server.seen().len(), 2, "{name}");
+    }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for url in [format!("http://{nobody}/x"), "http://no-such-host.invalid/x".to_owned()] {
+        let error = get(&with_retries(1), &url).unwrap_err();
+        assert!(matches!(error, FetchError::Unavailable { attempts: 2, .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_stall_and_a_reset_are_survived() {
+    let body = content(3000);
+    let served = body.clone();
+    let server = Server::start(move |request, stream| {
+        let from = request.number * 1000;
+        let head = match request.number {
+            0 => "200 OK\r\ncontent-length: 3000\r\netag: \"v\"".to_owned(),
+            _ => format!(
+                "206 P\r\ncontent-length: {}\r\netag: \"v\"\r\ncontent-range: bytes {from}-2999/3000",
+                3000 - from
+            ),
+        };
+        send(stream, &head, &served[from..from + 1000]);
+        if request.number == 0 {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+    });
+    assert!(get(&fetcher(), &server.url("/x")).unwrap() == body);
+    assert_eq!(server.seen().len(), 3);
+}
+
+/// A body longer than its Content-Length must not become the answer to the next request.
+#[test]
+fn bytes_beyond_the_announced_length_go_nowhere() {
+    let server = Server::start(|_, stream| {
+        let second = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil";
+        send(stream, "200 OK\r\ncontent-length: 4", format!("good{second}").as_bytes());
+        let mut rest = [0; 4096];
+        while stream.read(&mut rest).is_ok_and(|count| count > 0) {}
+    });
+    let fetcher = fetcher();
+    for _ in 0..5 {
+        assert_eq!(get(&fetcher, &server.url("/x")).unwrap(), b"good");
+    }
+}
+
+#[test]
+fn a_trickle_ends_at_the_total_limit() {
+    let server = Server::start(|_, stream| {
+        send(stream, "200 OK\r\ncontent-length: 100000", b"");
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let network = Network { total_timeout: Duration::from_secs(1), ..impatient() };
+    let fetcher = Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap();
+    let start = Instant::now();
+    let error = get(&fetcher, &server.url("/x")).unwrap_err();
+    assert!(matches!(error, FetchError::TimedOut { .. }), "{error:?}");
+    assert!(start.elapsed() < Duration::from_millis(1800), "{:?}", start.elapsed());
+}
+
+#[test]
+fn endless_and_oversized_bodies_stop_at_the_limit() {
+    let endless = Server::start(|_, stream| {
+        send(stream, "200 OK\r\ntransfer-encoding: chunked", b"");
+        let chunk = [b"10000\r\n".as_slice(), &[7; 0x10000], b"\r\n"].concat();
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    let announced = Server::start(|_, stream| send(stream, "200 OK\r\ncontent-length: 4611686018427387904", &[0; 10]));
+    let exact = Server::start(|_, stream| answer(stream, OK, "", &[1; 1000]));
+    let fetcher = fetcher();
+    let dir = tempfile::tempdir().unwrap();
+    for (server, size) in [(&endless, None), (&announced, Some(1 << 62))] {
+        let error = fetcher.fetch_bytes(&server.url("/x"), None, 1 << 20, &|| false, &|_, _| {}).unwrap_err();
+        assert!(
+            matches!(error, FetchError::TooLarge { size: found, limit: 1_048_576, .. } if found == size),
+            "{error:?}"
+        );
+        let error =
+            fetcher.fetch_file(&server.url("/x"), None, 1 << 20, dir.path(), &|| false, &|_, _| {}).unwrap_err();
+        assert!(matches!(error, FetchError::TooLarge { .. }), "{error:?}");
+        assert_eq!(server.seen().len(), 2, "no retries");
+    }
+    let limited = |limit| fetcher.fetch_bytes(&exact.url("/x"), None, limit, &|| false, &|_, _| {});
+    assert_eq!(limited(1000).unwrap().len(), 1000);
+    assert!(matches!(limited(999), Err(FetchError::TooLarge { size: Some(1000), .. })));
+}
+
+#[test]
+fn statuses() {
+    for (status, word) in [
+        ("404 Not Found", "check the URL"),
+        ("410 Gone", "check the URL"),
+        ("401 Unauthorized", "signed URL"),
+        ("403 Forbidden", "expired"),
+        ("400 Bad", "check the URL"),
+        ("204 No Content", "no content"),
+        ("304 Not Modified", "redirect"),
+        ("302 Found", "where"),
+        ("501 Not Implemented", "does not serve"),
+    ] {
+        let server = Server::start(move |_, stream| answer(stream, status, "", b""));
+        let error = get(&fetcher(), &server.url("/x?sig=secret")).unwrap_err();
+        let number: u16 = status[..3].parse().unwrap();
+        assert!(matches!(error, FetchError::Status { status, .. } if status == number), "{status}: {error:?}");
+        assert!(error.to_string().contains(word) && !error.to_string().contains("secret"), "{error}");
+        assert_eq!(server.seen().len(), 1, "{status} is final");
+    }
+    for status in ["500 E", "502 E", "503 E", "429 Slow", "408 T"] {
+        let server = Server::start(move |request, stream| match request.number {
+            0 | 1 => answer(stream, status, "retry-after: 0", b"no"),
+            _ => answer(stream, OK, "", b"yes"),
+        });
+        assert_eq!(get(&fetcher(), &server.url("/x")).unwrap(), b"yes", "{status}");
+        assert_eq!(server.seen().len(), 3);
+    }
+}
+
+#[test]
+fn retry_after_is_honoured_within_bounds() {
+    for (value, least) in
+        [("99999999999999999999", 400), ("Fri, 31 Dec 9999 23:59:59 GMT", 400), ("0", 20), ("rubbish", 20)]
+    {
+        let server = Server::start(move |request, stream| match request.number {
+            0 => answer(stream, "503 Busy", &format!("retry-after: {value}"), b""),
+            _ => answer(stream, OK, "", b"yes"),
+        });
+        let start = Instant::now();
+        assert_eq!(get(&fetcher(), &server.url("/x")).unwrap(), b"yes");
+        assert!(start.elapsed() >= Duration::from_millis(least), "{value}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_millis(least + 1500), "{value}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn encoded_bodies_are_taken_as_served() {
+    let zipped = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
+    let server = Server::start(move |_, stream| answer(stream, OK, "content-encoding: gzip", &zipped));
+    assert_eq!(get(&fetcher(), &server.url("/x")).unwrap(), zipped);
+}
+
+#[test]
+fn redirects_are_followed_counted_and_checked() {
+    let server = Server::start(|request, stream| {
+        let redirect = |to: &str, stream: &mut TcpStream| answer(stream, "302 Found", &format!("location: {to}"), b"");
+        match request.target.as_str() {
+            "/a?sig=1" => redirect("b/../c", stream),
+            "/c" => redirect("?final", stream),
+            "/c?final" => answer(stream, "200 OK", "", b"there"),
+            "/endless" => redirect(&format!("/endless?{}", request.number), stream),
+            target if target.starts_with("/endless") => redirect(&format!("/endless?{}", request.number), stream),
+            "/loop" => redirect("/loop", stream),
+            "/file" => redirect("file:///etc/passwd?secret", stream),
+            "/ftp" => redirect("ftp://h/x", stream),
+            _ => redirect("http://[bad", stream),
+        }
+    });
+    let fetcher = fetcher();
+    let with_user = server.url("/a?sig=1").replace("http://", "http://user:secret@");
+    assert_eq!(get(&fetcher, &with_user).unwrap(), b"there");
+    let seen = server.seen();
+    assert!(seen[0].header("authorization").is_some(), "the URL's own credentials are sent");
+    assert!(seen[1..].iter().all(|request| request.header("referer").is_none()));
+    let elsewhere = server.url("/c?final");
+    let other = Server::start(move |_, stream| answer(stream, "302 Found", &format!("location: {elsewhere}"), b""));
+    assert_eq!(get(&fetcher, &other.url("/x").replace("http://", "http://user:secret@")).unwrap(), b"there");
+    assert!(other.seen()[0].header("authorization").is_some());
+    assert!(server.seen()[3].header("authorization").is_none(), "but not to another server");
+    for (path, word) in [
+        ("/endless", "more than 5 redirects"),
+        ("/loop", "more than 5 redirects"),
+        ("/file", "scheme file"),
+        ("/ftp", "scheme ftp"),
+        ("/bad", "no URL"),
+    ] {
+        let before = server.seen().len();
+        let error = get(&fetcher, &server.url(path)).unwrap_err();
+        assert!(matches!(error, FetchError::Redirect { .. }) && error.to_string().contains(word), "{path}: {error}");
+        assert!(!error.to_string().contains("secret"));
+        assert!(server.seen().len() - before <= 6);
+    }
+}
+
+#[test]
+fn jobs_are_not_led_to_internal_addresses() {
+    let trap = Server::start(|_, stream| answer(stream, OK, "", b"internal"));
+    let port = trap.address.port();
+    let hosts = [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f.0.0.1",
+        "0177.0.0.1",
+        "0",
+        "0.0.0.0",
+        "127.0.0.1.",
+        "localhost",
+        "LOCALHOST",
+        "foo@localhost",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]",
+        "[64:ff9b:1::7f00:1]",
+        "[2002:7f00:1::]",
+        "169.254.169.254",
+        "[::ffff:169.254.169.254]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "%31%32%37.0.0.1",
+        "１２７.0.0.1",
+    ];
+    let policy = || Policy {
+        network: impatient(),
+        addresses: Addresses::NoInternal { except: vec!["127.0.0.2".parse().unwrap()] },
+        ..Policy::serve(None)
+    };
+    let fetcher = Fetcher::new(policy()).unwrap();
+    for host in hosts {
+        let target = format!("http://{host}:{port}/latest?secret");
+        let location = target.clone();
+        let bouncer =
+            Server::at("127.0.0.2", move |_, stream| answer(stream, "307 Go", &format!("location: {location}"), b""));
+        for url in [target.clone(), bouncer.url("/x")] {
+            let start = Instant::now();
+            let error = get(&fetcher, &url).expect_err(host);
+            let told = matches!(error, FetchError::ForbiddenAddress { .. });
+            // A header may not hold every character.
+            assert!(
+                told || (host.starts_with('１')
+                    && matches!(error, FetchError::Status { .. } | FetchError::Redirect { .. })),
+                "{host}: {error:?}"
+            );
+            assert!(!error.to_string().contains("secret"), "{error}");
+            assert!(start.elapsed() < Duration::from_secs(2));
+        }
+    }
+    assert_eq!(trap.seen().len(), 0, "nothing may reach the internal server");
+    // The guard is what kept them away: without it the trap answers.
+    assert_eq!(get(&hostile::fetcher(), &trap.url("/x")).unwrap(), b"internal");
+    let open = Server::at("127.0.0.2", |_, stream| answer(stream, OK, "", b"open"));
+    assert_eq!(get(&fetcher, &open.url("/x")).unwrap(), b"open");
+    // Literals are refused at submission already.
+    assert!(matches!(fetcher.check(&trap.url("/x")), Err(FetchError::ForbiddenAddress { .. })));
+}
+
+#[test]
+fn every_hop_is_held_against_the_allow_list() {
+    let server = Server::start(|request, stream| match request.target.as_str() {
+        "/in/a" => answer(stream, "302 Go", "location: /in/b", b""),
+        "/in/b" => answer(stream, OK, "", b"in"),
+        "/in/out" => answer(stream, "302 Go", "location: /out/secret", b""),
+        _ => answer(stream, OK, "", b"out"),
+    });
+    let http = Allow::Only(vec![server.url("/in")]);
+    let fetcher = Fetcher::new(Policy { http, network: impatient(), ..Policy::run("/") }).unwrap();
+    assert_eq!(get(&fetcher, &server.url("/in/a")).unwrap(), b"in");
+    for path in ["/in/out", "/out/x", "/in/../out/x", "/in/%2e%2e/out", "/in/..%2fout", "/inx"] {
+        let error = get(&fetcher, &server.url(path)).expect_err(path);
+        assert!(matches!(error, FetchError::NotAllowed { .. }), "{path}: {error:?}");
+    }
+    assert!(server.seen().iter().all(|request| request.target.starts_with("/in/")));
+}
+
+#[test]
+fn proxies_are_used_as_told() {
+    let proxy =
+        Server::start(|request, stream| answer(stream, OK, "", format!("proxied {}", request.target).as_bytes()));
+    let direct = Server::at("127.0.0.2", |_, stream| answer(stream, OK, "", b"direct"));
+    let network = Network {
+        proxy: ProxySettings {
+            http: Some(format!("user:secret@{}", proxy.address)),
+            https: Some(format!("http://{}", proxy.address)),
+            no_proxy: Some("127.0.0.2,other.invalid".to_owned()),
+        },
+        ..impatient()
+    };
+    let addresses = Addresses::NoInternal { except: vec!["127.0.0.2".parse().unwrap()] };
+    let fetcher = Fetcher::new(Policy { network: network.clone(), addresses, ..Policy::serve(None) }).unwrap();
+    assert!(!format!("{fetcher:?}").contains("secret"));
+    // The proxy itself may be internal; a name that only it can resolve is its business.
+    assert_eq!(get(&fetcher, "http://files.invalid/x").unwrap(), b"proxied http://files.invalid/x");
+    assert!(proxy.seen()[0].header("proxy-authorization").is_some());
+    assert_eq!(get(&fetcher, &direct.url("/x")).unwrap(), b"direct");
+    for url in ["http://localhost/x", "http://169.254.169.254/x", "http://[::ffff:127.0.0.1]/x"] {
+        let error = get(&fetcher, url).unwrap_err();
+        assert!(matches!(error, FetchError::ForbiddenAddress { .. }), "{url}: {error:?}");
+    }
+    assert_eq!(proxy.seen().len(), 1);
+    for (bad, word) in [("socks5://h:1", "only http"), ("http://u:secret@[", "proxy")] {
+        let proxy = ProxySettings { http: Some(bad.to_owned()), ..ProxySettings::default() };
+        let network = Network { proxy, ..impatient() };
+        let error = Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap_err().to_string();
+        assert!(error.contains(word) && !error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn secrets_of_urls_stay_out_of_errors() {
+    let server = Server::start(|request, stream| match request.target.as_str() {
+        "/500?sig=secret" => answer(stream, "500 No", "", b"secret"),
+        "/cut?sig=secret" => send(stream, "200 OK\r\ncontent-length: 10", b"x"),
+        "/to?sig=secret" => answer(stream, "302 Go", "location: http://u:secret@127.0.0.1:1/x?secret", b""),
+        _ => answer(stream, OK, "", b"content"),
+    });
+    let fetcher = with_retries(1);
+    let user = |path: &str| server.url(path).replace("http://", "http://me:secret@");
+    for url in [
+        user("/500?sig=secret"),
+        user("/cut?sig=secret"),
+        user("/to?sig=secret"),
+        "http://me:secret@no.invalid/?secret".to_owned(),
+        "http://me:secret@127.0.0.1:1/#secret".to_owned(),
+        "http://me:se/secret@host/".to_owned(),
+        "http://me:secret@ho st/".to_owned(),
+        "gopher://me:secret@host/?secret".to_owned(),
+        "http:me:secret@host".to_owned(),
+        "http://[secret".to_owned(),
+    ] {
+        let error = get(&fetcher, &url).expect_err(&url);
+        let told = format!("{error} {error:?}");
+        assert!(!told.contains("secret") || url.contains("[secret"), "{url}: {told}");
+    }
+    let error = fetcher.fetch_bytes(&user("/x?secret"), Some([0; 32]), 100, &|| false, &|_, _| {}).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+}
+
+#[test]
+fn every_stage_is_cancelled_within_a_second() {
+    let silent = Server::unread(|_, _| std::thread::sleep(Duration::from_secs(4)));
+    let stalled = Server::start(|_, stream| {
+        send(stream, "200 OK\r\ncontent-length: 100", &[1; 50]);
+        std::thread::sleep(Duration::from_secs(4));
+    });
+    let endless = Server::start(|_, stream| {
+        send(stream, "200 OK\r\ncontent-length: 99999999999999", b"");
+        while stream.write_all(&[7; 65536]).is_ok() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let busy = Server::start(|_, stream| answer(stream, "503 Busy", "retry-after: 60", b""));
+    // Patient, so that nothing but the flag ends it.
+    let network = Network {
+        connect_timeout: Duration::from_secs(60),
+        idle_timeout: Duration::from_secs(60),
+        ..Network::default()
+    };
+    let fetcher = Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (name, url) in [
+        ("head", silent.url("/x")),
+        ("body", stalled.url("/x")),
+        ("pause", busy.url("/x")),
+        ("tls", silent.url("/x").replace("http:", "https:")),
+        // TEST-NET-1: no route, or no answer.
+        ("connect", "http://192.0.2.1/x".to_owned()),
+    ] {
+        cancelled(name, |flag| fetcher.fetch_bytes(&url, None, 1 << 20, flag, &|_, _| {}).err());
+    }
+    cancelled("running", |flag| fetcher.fetch_bytes(&endless.url("/x"), None, u64::MAX, flag, &|_, _| {}).err());
+    cancelled("file", |flag| fetcher.fetch_file(&stalled.url("/x"), None, 1 << 20, dir.path(), flag, &|_, _| {}).err());
+}
+
+#[test]
+fn a_full_disk_says_what_is_needed_and_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount =
+        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(dir.path()).output();
+    if !mount.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("skipped: a small tmpfs can't be mounted here (it takes root)");
+        return;
+    }
+    let announced = Server::start(|_, stream| answer(stream, OK, "", &[1; 3 << 20]));
+    let unannounced = Server::start(|_, stream| {
+        send(
+            stream,
+            "200 OK\r\ntransfer-encoding: chunked",
+            &[b"300000\r\n".as_slice(), &[7; 0x30_0000], b"\r\n0\r\n\r\n"].concat(),
+        );
+    });
+    let fetcher = fetcher();
+    let into =
+        |server: &Server, dir: &Path| fetcher.fetch_file(&server.url("/x"), None, 1 << 30, dir, &|| false, &|_, _| {});
+    let before = into(&announced, dir.path());
+    let during = into(&unannounced, dir.path());
+    let full = std::fs::write(dir.path().join("rest"), vec![0; 2 << 20]);
+    let none = into(&unannounced, dir.path());
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert!(std::process::Command::new("umount").arg(dir.path()).status().unwrap().success());
+    assert!(matches!(before, Err(FetchError::DiskFull { need: 3_145_728, have, .. }) if have <= 1 << 20), "{before:?}");
+    assert!(matches!(during, Err(FetchError::DiskFull { need, .. }) if need > 1 << 20), "{during:?}");
+    assert!(full.is_err() && left == 1 && matches!(none, Err(FetchError::DiskFull { have: 0, .. })), "{none:?}");
+    let error = before.unwrap_err();
+    assert!(error.to_string().contains("3145728 bytes are needed") && error.class() == ErrorClass::Machine, "{error}");
+}
+
+#[test]
+fn fetches_run_side_by_side_and_within_a_foreign_runtime() {
+    let server = Server::start(|_, stream| {
+        std::thread::sleep(Duration::from_millis(300));
+        answer(stream, OK, "", b"slow");
+    });
+    let fetcher = fetcher();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(get(&fetcher, &server.url("/x")).unwrap(), b"slow"));
+        }
+    });
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let fetcher = hostile::fetcher();
+        assert_eq!(get(&fetcher, &server.url("/x")).unwrap(), b"slow");
+        drop(fetcher);
+    });
+}

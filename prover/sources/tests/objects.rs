@@ -1,0 +1,232 @@
+//! S3 against moto (a real S3 server in Python) and against a server that misbehaves.
+
+#![cfg(feature = "object-store")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod hostile;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hostile::{Server, answer, cancelled, content, get, impatient, send};
+use proofmill_sources::policy::{Addresses, Allow, Network, ObjectOptions, Retries};
+use proofmill_sources::{ErrorClass, FetchError, Fetcher, Policy};
+
+fn options(endpoint: &str) -> ObjectOptions {
+    let pairs = [
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "verysecret"),
+        ("AWS_REGION", "us-east-1"),
+        // What an environment has besides.
+        ("AWS_PAGER", "less"),
+        ("PATH", "/bin"),
+    ];
+    ObjectOptions(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+}
+
+fn fetcher(endpoint: &str) -> Fetcher {
+    let policy = Policy {
+        network: impatient(),
+        object_options: options(endpoint),
+        objects: Allow::Only(vec!["s3://keys".to_owned(), "s3://missing".to_owned()]),
+        // Endpoints are settings, not the job's: the guard does not concern them.
+        addresses: Addresses::NoInternal { except: Vec::new() },
+        ..Policy::run("/")
+    };
+    Fetcher::new(policy).unwrap()
+}
+
+/// A moto server that ends with the test.
+struct Moto(Child, String);
+
+impl Moto {
+    fn start() -> Option<Self> {
+        let Some(program) = std::env::var_os("PROOFMILL_TEST_MOTO") else {
+            println!("skipped: PROOFMILL_TEST_MOTO does not name a moto_server (pip install 'moto[server]')");
+            return None;
+        };
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new(program)
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let moto = Self(child, format!("127.0.0.1:{port}"));
+        let start = Instant::now();
+        while TcpStream::connect(&moto.1).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "moto does not start");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Some(moto)
+    }
+
+    fn put(&self, path: &str, body: &[u8]) {
+        let mut stream = TcpStream::connect(&self.1).unwrap();
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\nauthorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\n\r\n",
+            self.1,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn s3_against_moto() {
+    let Some(moto) = Moto::start() else { return };
+    let body = content(5 << 20);
+    moto.put("/keys", b"");
+    moto.put("/keys/folder/a%20key.zkey", &body);
+    let fetcher = fetcher(&format!("http://{}", moto.1));
+    assert!(get(&fetcher, "s3://keys/folder/a%20key.zkey").unwrap() == body);
+    let dir = tempfile::tempdir().unwrap();
+    let last = std::cell::Cell::new((0, None));
+    let fetched = fetcher
+        .fetch_file("s3://keys/folder/a%20key.zkey", None, 5 << 20, dir.path(), &|| false, &|done, total| {
+            last.set((done, total))
+        })
+        .unwrap();
+    assert!(std::fs::read(fetched.path()).unwrap() == body);
+    assert_eq!(last.get(), (5 << 20, Some(5 << 20)));
+    let digest = fetcher.fetch_bytes("s3://keys/folder/a%20key.zkey", Some([3; 32]), 5 << 20, &|| false, &|_, _| {});
+    assert!(matches!(digest, Err(FetchError::DigestMismatch { actual, .. }) if actual == fetched.sha256));
+    let small = fetcher.fetch_bytes("s3://keys/folder/a%20key.zkey", None, 1000, &|| false, &|_, _| {});
+    assert!(matches!(small, Err(FetchError::TooLarge { size: Some(size), .. }) if size == 5 << 20));
+    for url in ["s3://keys/none", "s3://missing/none"] {
+        let error = get(&fetcher, url).unwrap_err();
+        assert!(matches!(error, FetchError::NotFound { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn buckets_must_be_listed() {
+    let server = Server::start(|_, stream| answer(stream, "200 OK", "", b"x"));
+    let fetcher = fetcher(&server.url(""));
+    for url in ["s3://other/x", "gs://keys/x", "az://keys/x", "s3://keys-2/x"] {
+        assert!(matches!(get(&fetcher, url), Err(FetchError::NotAllowed { .. })), "{url}");
+        assert!(fetcher.check(url).is_err());
+    }
+    for url in [
+        "s3://keys",
+        "s3://keys/",
+        "s3://keys/../other/x",
+        "s3://keys/%2e%2e/x",
+        "s3://evil.com#/x",
+        "s3://u:secret@keys/x",
+    ] {
+        let error = get(&fetcher, url).expect_err(url);
+        assert!(
+            matches!(error, FetchError::BadUrl { .. }) && !error.to_string().contains("secret"),
+            "{url}: {error:?}"
+        );
+    }
+    assert_eq!(server.seen().len(), 0);
+    // Nothing is listed at first.
+    let error = Fetcher::new(Policy::serve(None)).unwrap().check("s3://keys/x").unwrap_err();
+    assert!(error.to_string().contains("the list is empty"), "{error}");
+}
+
+const META: &str = "last-modified: Sun, 06 Nov 1994 08:49:37 GMT";
+
+#[test]
+fn interrupted_objects_go_on() {
+    let body = content(3000);
+    let served = body.clone();
+    let server = Server::start(move |request, stream| match request.number {
+        0 => send(stream, &format!("200 OK\r\n{META}\r\netag: \"v1\"\r\ncontent-length: 3000"), &served[..1000]),
+        1 => answer(stream, "503 Slow Down", "", b"<Error><Code>SlowDown</Code></Error>"),
+        2 => answer(
+            stream,
+            "206 P",
+            &format!("{META}\r\netag: \"v1\"\r\ncontent-range: bytes 1000-2999/3000"),
+            &served[1000..],
+        ),
+        _ => answer(stream, "404 No", "", b""),
+    });
+    assert!(get(&fetcher(&server.url("")), "s3://keys/x").unwrap() == body);
+    let seen = server.seen();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(seen[0].target, "/keys/x");
+    assert!(seen[0].header("authorization").is_some_and(|value| value.starts_with("AWS4-HMAC-SHA256")));
+    assert_eq!((seen[2].header("range"), seen[2].header("if-match")), (Some("bytes=1000-"), Some("\"v1\"")));
+}
+
+#[test]
+fn a_replaced_object_starts_over() {
+    let server = Server::start(|request, stream| match (request.number, request.header("if-match")) {
+        (0, _) => send(stream, &format!("200 OK\r\n{META}\r\netag: \"v1\"\r\ncontent-length: 3000"), &[1; 1000]),
+        (_, Some(_)) => answer(stream, "412 Precondition Failed", "", b""),
+        _ => answer(stream, "200 OK", &format!("{META}\r\netag: \"v2\""), &[2; 2000]),
+    });
+    assert!(get(&fetcher(&server.url("")), "s3://keys/x").unwrap() == vec![2; 2000]);
+    assert_eq!(server.seen().len(), 3);
+    // A store that ignores ranges.
+    let server = Server::start(|request, stream| match request.number {
+        0 => send(stream, &format!("200 OK\r\n{META}\r\netag: \"v1\"\r\ncontent-length: 3000"), &[1; 1000]),
+        _ => answer(stream, "200 OK", &format!("{META}\r\netag: \"v1\""), &[1; 3000]),
+    });
+    assert!(get(&fetcher(&server.url("")), "s3://keys/x").unwrap() == vec![1; 3000]);
+}
+
+#[test]
+fn errors_of_stores_say_what_to_do_and_no_secrets() {
+    let denied: &[u8] = b"<Error><Code>SignatureDoesNotMatch</Code><Message>It does not match</Message><StringToSign>verysecret</StringToSign></Error>";
+    for (status, class, word) in [
+        ("403 Forbidden", ErrorClass::Unavailable, "AWS_SECRET_ACCESS_KEY"),
+        ("401 Unauthorized", ErrorClass::Unavailable, "AWS_SECRET_ACCESS_KEY"),
+        ("400 Bad Request", ErrorClass::Machine, "AWS_REGION"),
+        ("301 Moved", ErrorClass::Unavailable, "region"),
+        ("500 Oops", ErrorClass::Unavailable, "tried 4 times"),
+    ] {
+        let server = Server::start(move |_, stream| answer(stream, status, META, denied));
+        let error = get(&fetcher(&server.url("")), "s3://keys/x").expect_err(status);
+        let text = error.to_string();
+        assert!(text.contains(word) && !text.contains("verysecret") && text.len() < 900, "{status}: {text}");
+        assert_eq!(error.class(), class, "{status}: {text}");
+    }
+    // No credentials anywhere: the cloud's own credential service is asked, briefly.
+    let mut options = options("http://127.0.0.1:1");
+    options.0.retain(|(name, _)| !name.contains("KEY"));
+    options.0.push(("aws_metadata_endpoint".to_owned(), "http://127.0.0.1:1".to_owned()));
+    let network = impatient();
+    let network = Network { retries: Retries { count: 1, ..network.retries.clone() }, ..network };
+    let fetcher = Fetcher::new(Policy { object_options: options, network, ..Policy::run("/") }).unwrap();
+    let error = get(&fetcher, "s3://keys/x").unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable { .. }), "{error:?}");
+    let error = get(&fetcher, "az://keys/x").unwrap_err();
+    assert!(error.to_string().contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error}");
+}
+
+#[test]
+fn stalls_and_cancels() {
+    let server = Server::start(|_, stream| {
+        send(stream, &format!("200 OK\r\n{META}\r\netag: \"v1\"\r\ncontent-length: 3000"), &[1; 1000]);
+        std::thread::sleep(Duration::from_secs(4));
+    });
+    let error = get(&fetcher(&server.url("")), "s3://keys/x").unwrap_err();
+    assert!(error.to_string().contains("no more bytes"), "{error}");
+    let silent = Server::start(|_, _| std::thread::sleep(Duration::from_secs(4)));
+    let patient = |server: &Server| {
+        Fetcher::new(Policy { object_options: options(&server.url("")), ..Policy::run("/") }).unwrap()
+    };
+    for (name, server) in [("body", &server), ("head", &silent)] {
+        let fetcher = patient(server);
+        cancelled(name, |flag| fetcher.fetch_bytes("s3://keys/x", None, 1 << 20, flag, &|_, _| {}).err());
+    }
+}
