@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{API_VERSION, Circuit, ProofJob, schema};
-pub(crate) use text::{did_you_mean, quoted, shown};
+pub(crate) use text::{did_you_mean, printable, quoted, shown};
 
 /// An object of the API.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,9 @@ pub struct Violation {
     /// What is wrong and what to do. Holds no value of an input.
     pub message: String,
 }
+
+/// Most violations that are told of one object's structure; who sends a million unknown fields has his answer by then.
+const MAX_VIOLATIONS: usize = 100;
 
 /// A kind's schema, ready for use.
 struct Kind {
@@ -70,11 +73,13 @@ fn run(value: &Value, old: Option<&Value>) -> Result<Object, Vec<Violation>> {
     let object = value.as_object().ok_or_else(|| vec![Violation::new("", "must be a mapping")])?;
     let mut violations = Vec::new();
     metadata::check(object.get("metadata"), &mut violations);
-    let mut normal = structure(kind, object, &mut violations);
-    if old.is_none() {
-        violations.retain(|v| !v.is_below("status") || v.message.starts_with(text::UNKNOWN_FIELD));
-        normal.remove("status");
+    let mut object = object.clone();
+    if old.is_none()
+        && let Some(status) = object.remove("status")
+    {
+        dropped(kind, status, &mut violations);
     }
+    let normal = structure(kind, &object, &mut violations);
     if !violations.is_empty() {
         return Err(violations);
     }
@@ -126,6 +131,14 @@ fn kind_of(value: &Value) -> Result<&'static Kind, Vec<Violation>> {
             refuse("kind", format!("{} is not one of {}{close}", quoted(kind), names.join(", ")))
         }
     }
+}
+
+/// A status that is not taken over: only unknown fields count.
+fn dropped(kind: &Kind, status: Value, violations: &mut Vec<Violation>) {
+    let mut found = Vec::new();
+    let mut walker = walk::Walker { patterns: &kind.patterns, violations: &mut found };
+    walker.walk(&kind.schema["properties"]["status"], status, "status");
+    violations.extend(found.into_iter().filter(|violation| violation.message.starts_with(text::UNKNOWN_FIELD)));
 }
 
 /// Nulls dropped, defaults applied, structure checked; the result lacks what is unknown.
@@ -198,10 +211,6 @@ impl Violation {
     /// `message` about the field at `path`.
     pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
-    }
-
-    fn is_below(&self, field: &str) -> bool {
-        self.path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 }
 

@@ -141,6 +141,7 @@ fn syntax_errors_have_a_line() {
         let error = refusal(&text);
         let problem = error.problems.last().unwrap();
         assert!(problem.message.starts_with("not valid YAML: "), "{text}\n{error}");
+        assert!(!problem.message.contains("\\'") && !problem.message.ends_with('…'), "{error}");
         assert!(problem.line.unwrap().abs_diff(line) <= 1, "{text}\n{error}");
     }
 }
@@ -233,6 +234,9 @@ fn size_and_number_are_bounded() {
     assert!(error.to_string().ends_with("and 150 more problems"), "{error}");
     let unknown: String = (0..1000).map(|i| format!("  f{i}: 1\n")).collect();
     assert!(refusal(&format!("{}{unknown}", circuit("a"))).problems.len() <= 50);
+    let labels: String = (0..100_000).map(|i| format!("-{i}: -,")).collect();
+    let text = circuit("a").replace("name: a", &format!("name: a\n  labels: {{{labels}}}"));
+    assert!(refusal(&text).problems.len() <= 50);
 }
 
 #[test]
@@ -288,7 +292,7 @@ fn random_mutations() {
         b"1e999",
     ];
     let (mut accepted, mut refused) = (0, 0);
-    for round in 0..6_000 {
+    for round in 0..3_000 {
         let mut bytes = base.clone().into_bytes();
         for _ in 0..rng.random_range(1..6) {
             let at = rng.random_range(0..bytes.len());
@@ -325,5 +329,5 @@ fn random_mutations() {
             }
         }
     }
-    assert!(accepted > 50 && refused > 1000, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 25 && refused > 500, "{accepted} accepted, {refused} refused");
 }

@@ -195,6 +195,10 @@ fn an_update_checks_the_status_and_a_creation_drops_it() {
     assert_eq!(created.status, None);
     job["status"]["phase"] = json!("Running");
     assert_eq!(validate(&job).unwrap_err()[0].path, "status.phase");
+    // A status with many mistakes hides none of those that count.
+    job["status"] = json!({"partitions": (0..128).map(|_| json!({"index": "x"})).collect::<Vec<_>>()});
+    job["unknown"] = json!(1);
+    assert_eq!(validate(&job).unwrap_err().iter().map(|v| v.path.as_str()).collect::<Vec<_>>(), ["unknown"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, options};
 use serde_json::{Map, Value};
 
 use super::{MAX_DOCUMENTS, scalar};
-use crate::validate::quoted;
+use crate::validate::{printable, quoted};
 
 /// Deepest nesting; our deepest object has 7 levels, and the walks over trees recurse.
 const MAX_DEPTH: usize = 48;
@@ -364,9 +364,48 @@ fn mark(span: &Span, line: usize) -> Mark {
 
 fn syntax(error: &ScanError, line: usize) -> (Mark, String) {
     let mark = Mark { line: error.marker().line() + line, column: error.marker().col() + 1 };
-    (mark, format!("not valid YAML: {}", crate::validate::shown(&error.info())))
+    (mark, format!("not valid YAML: {}", printable(&error.info(), 200)))
 }
 
 fn unknown_tag(tag: &str) -> String {
     format!("the tag {} is not supported: write the value without it", quoted(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long rules and descriptions are folded over lines: reading them back must give the very text.
+    #[test]
+    fn the_definitions_files_read_back_as_the_definitions() {
+        for definition in crate::schema::definitions() {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("yaml").join(definition.file);
+            let (trees, broken) = read(&std::fs::read_to_string(path).unwrap());
+            assert!(broken.is_none() && trees.len() == 1);
+            assert_eq!(trees[0].to_value(), definition.crd, "{}", definition.kind);
+        }
+    }
+
+    #[test]
+    fn places_of_fields_and_of_what_is_missing() {
+        let (trees, _) = read("a:\n  b: 1\n  c:\n  - x\n  - y: [2,\n      3]\nd:\n");
+        let cases = [
+            ("", (1, 1)),
+            ("a", (1, 1)),
+            ("a.b", (2, 6)),
+            ("a.missing", (1, 1)),
+            ("a.missing.below", (1, 1)),
+            ("a.c", (3, 3)),
+            ("a.c[0]", (4, 5)),
+            ("a.c[1].y", (5, 5)),
+            ("a.c[1].y[1]", (6, 7)),
+            ("a.c[7]", (3, 3)),
+            ("d", (7, 1)),
+            ("d.e", (7, 1)),
+            ("a[0]", (1, 1)),
+        ];
+        for (path, (line, column)) in cases {
+            assert_eq!(trees[0].locate(path), Mark { line, column }, "{path}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Violation, text};
+use super::{MAX_VIOLATIONS, Violation, text};
 use crate::rules;
 
 /// All annotations of an object together.
@@ -29,13 +29,17 @@ const FIELDS: [&str; 15] = [
 
 /// Reports what is wrong with `metadata`.
 pub(super) fn check(metadata: Option<&Value>, violations: &mut Vec<Violation>) {
-    let mut report = |path: &str, message: String| violations.push(Violation::new(path, message));
+    let mut report = |path: &str, message: String| {
+        if violations.len() < MAX_VIOLATIONS {
+            violations.push(Violation::new(path, message));
+        }
+    };
     let map = match metadata {
         Some(Value::Object(map)) => map,
         None | Some(Value::Null) => return report("metadata.name", "is required".to_owned()),
         Some(other) => return report("metadata", format!("must be a mapping, not {}", text::a(other))),
     };
-    for key in map.keys().filter(|key| !FIELDS.contains(&key.as_str())) {
+    for key in map.keys().filter(|key| !FIELDS.contains(&key.as_str())).take(MAX_VIOLATIONS) {
         let close = text::did_you_mean(key, FIELDS);
         report(&format!("metadata.{}", text::shown(key)), format!("{}{close}", text::UNKNOWN_FIELD));
     }

@@ -19,11 +19,22 @@ pub(crate) fn a(value: &Value) -> &'static str {
 
 /// Text from outside, printable and short.
 pub(crate) fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
-    if text.chars().nth(64).is_some() {
-        shown.push('…');
+    printable(text, 64)
+}
+
+/// At most `max` characters of a text, without any that would move a terminal's cursor or hide others.
+pub(crate) fn printable(text: &str, max: usize) -> String {
+    let mut printable = String::new();
+    for c in text.chars().take(max) {
+        match c {
+            '"' | '\'' | '\\' => printable.push(c),
+            _ => printable.extend(c.escape_debug()),
+        }
     }
-    shown
+    if text.chars().nth(max).is_some() {
+        printable.push('…');
+    }
+    printable
 }
 
 /// As [`shown`], in quotes.

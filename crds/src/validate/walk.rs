@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{Violation, text};
+use super::{MAX_VIOLATIONS, Violation, text};
 use crate::rules;
 
 /// Walks one object.
@@ -53,6 +53,9 @@ impl Walker<'_> {
             }
         }
         for name in map.keys() {
+            if self.is_full() {
+                break;
+            }
             let close = text::did_you_mean(name, properties.keys().map(String::as_str));
             let known = if close.is_empty() && !properties.is_empty() {
                 let names: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -166,7 +169,13 @@ impl Walker<'_> {
     }
 
     fn report(&mut self, path: &str, message: impl Into<String>) {
-        self.violations.push(Violation::new(path, message));
+        if !self.is_full() {
+            self.violations.push(Violation::new(path, message));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.violations.len() >= MAX_VIOLATIONS
     }
 }
 
