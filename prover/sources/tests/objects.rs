@@ -230,3 +230,58 @@ fn stalls_and_cancels() {
         cancelled(name, |flag| fetcher.fetch_bytes("s3://keys/x", None, 1 << 20, flag, &|_, _| {}).err());
     }
 }
+
+#[test]
+fn google_and_azure_stores_answer_too() {
+    let body = content(3000);
+    let served = body.clone();
+    let server = Server::start(move |request, stream| match request.number {
+        0 => send(
+            stream,
+            &format!("200 OK\r\n{META}\r\netag: \"v1\"\r\nx-ms-blob-type: BlockBlob\r\ncontent-length: 3000"),
+            &served[..1000],
+        ),
+        _ => answer(
+            stream,
+            "206 P",
+            &format!("{META}\r\netag: \"v1\"\r\nx-ms-blob-type: BlockBlob\r\ncontent-range: bytes 1000-2999/3000"),
+            &served[1000..],
+        ),
+    });
+    let account = format!(
+        r#"{{"gcs_base_url": "{}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#,
+        server.url("")
+    );
+    let endpoint = server.url("");
+    for (url, target, pairs) in [
+        ("gs://keys/a/b", "/keys/a%2Fb", vec![("GOOGLE_SERVICE_ACCOUNT_KEY", account.as_str())]),
+        (
+            "az://keys/a/b",
+            "/keys/a/b",
+            vec![
+                ("AZURE_STORAGE_ENDPOINT", endpoint.as_str()),
+                ("AZURE_ALLOW_HTTP", "true"),
+                ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+                ("azure_skip_signature", "true"),
+            ],
+        ),
+    ] {
+        server.requests.lock().unwrap().clear();
+        let object_options =
+            ObjectOptions(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+        let fetcher = Fetcher::new(Policy { object_options, network: impatient(), ..Policy::run("/") }).unwrap();
+        assert!(get(&fetcher, url).unwrap() == body, "{url}");
+        let seen = server.seen();
+        assert_eq!(seen.len(), 2, "{url}");
+        assert!(seen[0].target.starts_with(target), "{url}: {}", seen[0].target);
+        assert_eq!(seen[1].header("range"), Some("bytes=1000-"), "{url}");
+    }
+}
+
+#[test]
+fn settings_that_send_credentials_in_the_clear_are_refused_at_start() {
+    let mut object_options = options("http://minio:9000");
+    object_options.0.retain(|(name, _)| name != "AWS_ALLOW_HTTP");
+    let error = Fetcher::new(Policy { object_options, ..Policy::run("/") }).unwrap_err().to_string();
+    assert!(error.contains("AWS_ALLOW_HTTP=true") && !error.contains("verysecret"), "{error}");
+}

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::HeaderMap;
 use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy, Url, redirect};
 
 use crate::error::FetchError;
@@ -68,7 +67,7 @@ impl Connections {
 
     /// A client for endpoints that are this prover's own settings: object stores and their credential services.
     #[cfg(feature = "object-store")]
-    pub(super) fn trusting(&self, headers: HeaderMap) -> Result<Client, FetchError> {
+    pub(super) fn trusting(&self, headers: reqwest::header::HeaderMap) -> Result<Client, FetchError> {
         self.build(|| self.builder().redirect(redirect::Policy::limited(5)).default_headers(headers.clone()))
     }
 

@@ -67,7 +67,7 @@ impl<'a> Transfer<'a> {
                 return Err(FetchError::Unavailable { url: self.url.clone(), cause: passing.cause, attempts });
             }
             let pause = pause(retries, failures, passing.after);
-            if Instant::now() + pause >= self.deadline {
+            if pause >= self.deadline.saturating_duration_since(Instant::now()) {
                 return Err(self.timed_out(passing.cause));
             }
             tracing::warn!(
@@ -88,7 +88,7 @@ impl<'a> Transfer<'a> {
         sink: &mut Sink,
         progress: &dyn Fn(u64, Option<u64>),
     ) -> Result<(), Failed> {
-        let patience = self.network.connect_timeout + self.network.idle_timeout;
+        let patience = self.network.connect_timeout.saturating_add(self.network.idle_timeout);
         let mut opened = self.within(patience, "no answer", sink, |have| origin.open(have))??;
         if opened.start != sink.len() {
             sink.restart()?;

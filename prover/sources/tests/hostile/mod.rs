@@ -147,6 +147,12 @@ pub fn fetcher() -> Fetcher {
     Fetcher::new(Policy { network: impatient(), ..Policy::run("/") }).unwrap()
 }
 
+pub fn with_retries(count: u32) -> Fetcher {
+    let network = impatient();
+    let network = Network { retries: Retries { count, ..network.retries.clone() }, ..network };
+    Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap()
+}
+
 pub fn get(fetcher: &Fetcher, url: &str) -> Result<Vec<u8>, FetchError> {
     fetcher.fetch_bytes(url, None, 1 << 24, &|| false, &|_, _| {})
 }
