@@ -246,7 +246,6 @@ impl std::fmt::Display for Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ark_ff::Field as _;
 
     /// snarkjs's root of the highest level on BLS12-381 (circom.md section 2): 5^t, which no Rust library uses.
     #[test]

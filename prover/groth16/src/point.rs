@@ -167,5 +167,6 @@ fn from_plain<F: PrimeField>(wide: &[u64; 6]) -> Result<F, PointError> {
         return Err(PointError::Coordinate);
     }
     limbs.as_mut().copy_from_slice(low);
+    // The kernels' results may lie above the modulus; what leaves here is canonical.
     Ok(F::from_plain(limbs).reduced())
 }

@@ -13,6 +13,7 @@ use crate::point::{self, PointError};
 
 /// A verifying key on one of the curves.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one a circuit, and most of it is behind `ic`")]
 pub enum VerifyingKey {
     /// On BN254.
     Bn254(VerifyingPoints<Bn254>),

@@ -40,6 +40,9 @@ pub(crate) struct RawKeyFile {
     digest: [u8; 32],
 }
 
+/// alpha1, beta1, delta1 and beta2, gamma2, delta2.
+type VerifyingHead<S> = ([Affine<<S as Suite>::Fq>; 3], [Affine<<S as Suite>::Fq2>; 3]);
+
 impl RawKeyFile {
     /// Maps an imported key and checks its header.
     pub(crate) fn open(path: &Path) -> Result<Self, KeyFileError> {
@@ -167,8 +170,7 @@ impl<S: Suite> KeyFile<S> {
         &self.file
     }
 
-    /// alpha1, beta1, delta1 and beta2, gamma2, delta2.
-    fn verifying_head(&self) -> ([Affine<S::Fq>; 3], [Affine<S::Fq2>; 3]) {
+    fn verifying_head(&self) -> VerifyingHead<S> {
         let bytes = self.bytes(Part::Verifying);
         let (g1, g2) = (size_of::<Affine<S::Fq>>(), size_of::<Affine<S::Fq2>>());
         (
