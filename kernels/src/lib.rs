@@ -32,4 +32,4 @@
 
 mod cpu;
 
-pub use cpu::{curve, field, fp2, msm, ntt};
+pub use cpu::{batch, check, curve, field, fp2, msm, ntt, subgroup};

@@ -1,5 +1,5 @@
 //! Fields against arkworks, on both backends.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Curves and multi-scalar multiplication against arkworks, on both backends.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Transforms against arkworks: every size from 2^0 to 2^16, both scalar fields, both families of roots, both backends.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

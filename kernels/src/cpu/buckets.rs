@@ -4,6 +4,8 @@
 //! Pairs of one round never share an operand, whatever the scalars are: there are no conflicts to schedule, and a bucket
 //! that gets most of the points (scalars 0/1) runs at full speed too.
 
+use std::sync::Mutex;
+
 use super::aligned::AlignedVec;
 use super::curve::{Affine, Xyzz};
 use super::field::Field;
@@ -25,6 +27,9 @@ pub struct Buckets<F> {
     next: AlignedVec<Affine<F>>,
     sums: AlignedVec<Affine<F>>,
 }
+
+/// Working memory that tasks on several threads lend each other.
+pub struct Idle<S>(Mutex<Vec<S>>);
 
 impl<F: Field> Default for Buckets<F> {
     /// Measured best: tiles of 16384 entries with 1024 pairs a batch for BN254 G1, half of both for its G2.
@@ -221,6 +226,24 @@ impl<F: Field> Buckets<F> {
             self.weighted_sum(used, half as usize, || indices().map(|i| (((i as i32 + 1 + half) & mask) - half, i)));
         self.sums = table;
         (0..width).fold(upper, |x, _| x.double()).add(&lower)
+    }
+}
+
+impl<S: Default> Idle<S> {
+    pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
+        let kept = self.0.lock().map(|mut idle| idle.pop()).unwrap_or_default();
+        let mut scratch = kept.unwrap_or_default();
+        let r = f(&mut scratch);
+        if let Ok(mut idle) = self.0.lock() {
+            idle.push(scratch);
+        }
+        r
+    }
+}
+
+impl<S> Default for Idle<S> {
+    fn default() -> Self {
+        Self(Mutex::new(Vec::new()))
     }
 }
 

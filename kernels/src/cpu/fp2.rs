@@ -121,14 +121,12 @@ unsafe impl<F: Field> Pod for Fp2<F> {}
 
 #[inline(always)]
 fn wide_sub<const N: usize>(a: &Wide<N>, b: &Wide<N>) -> (Wide<N>, bool) {
-    let (lo, carry) = sub_limbs(&a.lo, &b.lo);
-    let mut hi = [0; N];
-    let mut borrow = carry;
-    for i in 0..N {
+    let (lo, mut borrow) = sub_limbs(&a.lo, &b.lo);
+    let hi = core::array::from_fn(|i| {
         let (d, b1) = a.hi[i].overflowing_sub(b.hi[i]);
         let (d, b2) = d.overflowing_sub(borrow as u64);
-        hi[i] = d;
         borrow = b1 | b2;
-    }
+        d
+    });
     (Wide { lo, hi }, borrow)
 }

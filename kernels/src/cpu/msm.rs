@@ -6,12 +6,12 @@
 
 use core::marker::PhantomData;
 use core::ops::Range;
-use std::sync::Mutex;
 
 use rayon::prelude::*;
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Idle};
 use super::curve::{Affine, CurveField, Xyzz};
+use super::digits::{self, Recoding};
 use super::field::Field;
 use super::limbs::{adx_available, sub_limbs};
 
@@ -59,19 +59,11 @@ pub struct Scratch<F: Field> {
 /// As [`Plan::new`].
 pub fn msm<F: CurveField>(bases: Bases<'_, F>, scalars: &[[u64; 4]], bits: u32) -> Xyzz<F> {
     let job = Msm::new(bases, scalars, bits);
-    let idle: Mutex<Vec<Scratch<F>>> = Mutex::new(Vec::new());
+    let idle = Idle::default();
     let parts: Vec<Xyzz<F>> = (0..job.tasks())
         .into_par_iter()
         .with_max_len(1)
-        .map(|task| {
-            let kept = idle.lock().map(|mut v| v.pop()).unwrap_or_default();
-            let mut scratch = kept.unwrap_or_default();
-            let part = job.run(task, &mut scratch);
-            if let Ok(mut v) = idle.lock() {
-                v.push(scratch);
-            }
-            part
-        })
+        .map(|task| idle.with(|scratch: &mut Scratch<F>| job.run(task, scratch)))
         .collect();
     job.combine(&parts)
 }
@@ -128,25 +120,22 @@ impl<F: CurveField> Plan<F> {
                 ones.push(i << 1 | 1);
             } else {
                 index.push(i);
-                let (s, _) = shorter::<F>(s);
+                let (s, _) = digits::shorter::<F>(s);
                 any_bit.iter_mut().zip(&s).for_each(|(a, s)| *a |= s);
             }
         }
         let used = (0..4).rev().find(|&i| any_bit[i] != 0).map_or(0, |i| 64 * i as u32 + any_bit[i].ilog2() + 1);
-        debug_assert!(used <= bits.max(used), "scalars below 2^bits");
+        debug_assert!(used <= bits, "scalars are below 2^bits");
         let window = best_window(index.len(), used);
-        let windows = if index.is_empty() { 0 } else { (used + 1).div_ceil(window) };
+        let recoding = Recoding::new(window, used);
+        let windows = if index.is_empty() { 0 } else { recoding.windows };
         let mut digits = vec![0; index.len() * windows as usize];
-        let offset = offset(window, windows);
         let fill = |(block, rows): (usize, &mut [i16])| {
             let members = &index[block * BLOCK..index.len().min((block + 1) * BLOCK)];
             for (k, &i) in members.iter().enumerate() {
-                let (s, negative) = shorter::<F>(scalar(i));
-                let s = shifted(&s, &offset);
-                for w in 0..windows {
-                    let half = if w + 1 == windows { 0 } else { 1i16 << (window - 1) };
-                    let d = window_bits(&s, w * window, window) as i16 - half;
-                    rows[w as usize * members.len() + k] = if negative { -d } else { d };
+                let (s, negative) = digits::shorter::<F>(scalar(i));
+                for (w, d) in recoding.digits(&s).enumerate() {
+                    rows[w * members.len() + k] = if negative { -d } else { d };
                 }
             }
         };
@@ -217,8 +206,6 @@ impl<F: Field> Default for Scratch<F> {
 
 /// Scalars whose digits lie together, window by window.
 const BLOCK: usize = 4096;
-/// Digits fit 16 bits.
-const MAX_WINDOW: u32 = 15;
 /// Nanoseconds that a task should take at most.
 const TASK_NS: usize = 120_000_000;
 
@@ -240,49 +227,5 @@ fn best_window(scalars: usize, bits: u32) -> u32 {
         let reduction = if buckets <= 512 { buckets * 5 / 2 } else { buckets * 19 / 10 };
         (bits + 1).div_ceil(c) as usize * (scalars + reduction)
     };
-    (2..=MAX_WINDOW).min_by_key(|&c| cost(c)).unwrap_or(MAX_WINDOW)
-}
-
-/// The scalar or, when that is shorter, its negative modulo r, and whether it was negated.
-#[inline(always)]
-fn shorter<F: CurveField>(s: &[u64; 4]) -> ([u64; 4], bool) {
-    let (negative, borrow) = sub_limbs(&F::ORDER, s);
-    // Comparing the top limbs is enough: at their tie either form is about as long.
-    if !borrow && negative[3] < s[3] { (negative, true) } else { (*s, false) }
-}
-
-/// Half of every window but the top one. Added to a scalar, it makes each signed digit `bits - half`, without carries.
-fn offset(window: u32, windows: u32) -> [u64; 5] {
-    let mut c = [0u64; 5];
-    for w in 1..windows {
-        let bit = w * window - 1;
-        c[bit as usize / 64] |= 1 << (bit % 64);
-    }
-    c
-}
-
-#[inline(always)]
-fn shifted(s: &[u64; 4], c: &[u64; 5]) -> [u64; 5] {
-    let mut r = *c;
-    let mut carry = 0;
-    for i in 0..4 {
-        let t = s[i] as u128 + c[i] as u128 + carry as u128;
-        r[i] = t as u64;
-        carry = (t >> 64) as u64;
-    }
-    r[4] += carry;
-    r
-}
-
-#[inline(always)]
-fn window_bits(s: &[u64; 5], at: u32, width: u32) -> u32 {
-    let (i, b) = (at as usize / 64, at % 64);
-    if i > 4 {
-        return 0;
-    }
-    let mut v = s[i] >> b;
-    if b + width > 64 && i < 4 {
-        v |= s[i + 1] << (64 - b);
-    }
-    (v & ((1 << width) - 1)) as u32
+    (2..=digits::MAX_WINDOW).min_by_key(|&c| cost(c)).unwrap_or(digits::MAX_WINDOW)
 }

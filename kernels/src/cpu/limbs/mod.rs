@@ -64,19 +64,37 @@ pub fn adx_available() -> bool {
     }
 }
 
+/// `Auto` inlines the assembly only: the portable code, many times as long, is called.
 macro_rules! auto {
-    ($n:literal) => {
+    ($n:literal, $portable:ident) => {
+        mod $portable {
+            use super::{LimbOps, Portable, Wide};
+
+            #[inline(never)]
+            pub fn mul(a: &[u64; $n], b: &[u64; $n], table: &'static [u64; 8]) -> [u64; $n] {
+                Portable::mul(a, b, table)
+            }
+            #[inline(never)]
+            pub fn wide(a: &[u64; $n], b: &[u64; $n]) -> Wide<$n> {
+                Portable::wide(a, b)
+            }
+            #[inline(never)]
+            pub fn redc(t: &Wide<$n>, table: &'static [u64; 8]) -> [u64; $n] {
+                Portable::redc(t, table)
+            }
+        }
+
         impl LimbOps<$n> for Auto {
             type Adx = Adx;
             type Portable = Portable;
 
             #[inline]
             fn mul(a: &[u64; $n], b: &[u64; $n], table: &'static [u64; 8]) -> [u64; $n] {
-                if adx_available() { Adx::mul(a, b, table) } else { Portable::mul(a, b, table) }
+                if adx_available() { Adx::mul(a, b, table) } else { $portable::mul(a, b, table) }
             }
             #[inline]
             fn sqr(a: &[u64; $n], table: &'static [u64; 8]) -> [u64; $n] {
-                if adx_available() { Adx::sqr(a, table) } else { Portable::sqr(a, table) }
+                if adx_available() { Adx::sqr(a, table) } else { $portable::mul(a, a, table) }
             }
             #[inline]
             fn add(a: &[u64; $n], b: &[u64; $n], bound: &'static [u64; $n]) -> [u64; $n] {
@@ -88,17 +106,17 @@ macro_rules! auto {
             }
             #[inline]
             fn wide(a: &[u64; $n], b: &[u64; $n]) -> Wide<$n> {
-                if adx_available() { Adx::wide(a, b) } else { Portable::wide(a, b) }
+                if adx_available() { Adx::wide(a, b) } else { $portable::wide(a, b) }
             }
             #[inline]
             fn redc(t: &Wide<$n>, table: &'static [u64; 8]) -> [u64; $n] {
-                if adx_available() { Adx::redc(t, table) } else { Portable::redc(t, table) }
+                if adx_available() { Adx::redc(t, table) } else { $portable::redc(t, table) }
             }
         }
     };
 }
-auto!(4);
-auto!(6);
+auto!(4, portable4);
+auto!(6, portable6);
 
 pub const fn sub_limbs<const N: usize>(a: &[u64; N], b: &[u64; N]) -> ([u64; N], bool) {
     let mut r = [0; N];
