@@ -395,5 +395,8 @@ fn an_idle_engine_hands_over_within_two_milliseconds_and_keeps_a_busy_device_bus
     assert_eq!(spent(("idle", "unattributed")), Duration::ZERO);
     let busy = spent(("busy", "msm_g1"));
     assert_eq!(busy, ms(500), "the script's truth");
-    assert!(busy.as_secs_f64() >= 0.9 * wall.as_secs_f64(), "busy {busy:?} of {wall:?}");
+    let share = busy.as_secs_f64() / wall.as_secs_f64();
+    println!("submit to device start, p50: {:?}; 50 proofs of 10 ms: busy {:.1} %", waits[20], 100.0 * share);
+    // A sleep of 10 ms takes some 0.1 ms longer, and this machine has other work: the benchmark asks for more.
+    assert!(share >= 0.9, "busy {busy:?} of {wall:?}");
 }

@@ -87,8 +87,12 @@ impl DeviceState {
         self.work.iter().position(|work| *work == Work::Idle)
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
-        self.facts.memory.is_none_or(|memory| self.memory_used.saturating_add(bytes) <= memory)
+    /// Whether a partition that takes `bytes` of its memory can run now, with as much left for a Critical one if that
+    /// is to be kept.
+    fn has_room(&self, bytes: u64, keep_for_critical: bool) -> bool {
+        let Some(memory) = self.facts.memory else { return true };
+        let need = if keep_for_critical && self.memory_used > 0 { bytes.saturating_mul(2) } else { bytes };
+        self.memory_used.saturating_add(need) <= memory
     }
 
     fn lease_is_held(&self) -> bool {
@@ -143,10 +147,17 @@ impl Core {
         if device.health != Health::Ready {
             return None;
         }
-        let ticket = self.device_queue.iter().map(|order| order.ticket).find(|&t| self.is_eligible(t, index))?;
-        let parked = self.partitions.get(&ticket)?.parked_on.is_some();
-        let fits = parked || device.has_room(self.device_bytes(ticket, index));
-        Some(if fits { Ok(ticket) } else { Err(()) })
+        let mut queue = self.device_queue.iter().map(|order| order.ticket);
+        let ticket = queue.clone().find(|&ticket| self.is_eligible(ticket, index))?;
+        let partition = self.partitions.get(&ticket)?;
+        let keep_for_critical = self.config.reserve_critical > 0 && !partition.order.is_critical();
+        let bytes = self.device_bytes(ticket, index);
+        if partition.parked_on.is_some() || device.has_room(bytes, keep_for_critical) {
+            return Some(Ok(ticket));
+        }
+        // What was put back here holds some of that memory: it must go on, or both wait for each other.
+        let parked = |ticket: &Ticket| self.partitions.get(ticket).is_some_and(|p| p.parked_on == Some(index));
+        Some(queue.find(parked).ok_or(()))
     }
 
     /// Whether a device may take a partition: it could hold it, and did not fail it while others would not have.

@@ -72,7 +72,12 @@ impl Core {
         partition.input_bytes = bytes;
         partition.input = self.budget.take(Area::Inputs, bytes, false);
         partition.has_input = partition.input.is_some();
-        if !partition.has_input {
+        if partition.has_input {
+            let key = partition.key;
+            if let Some(key) = self.keys.get_mut(key) {
+                key.join(order, true);
+            }
+        } else {
             // Larger than was thought, and others have the memory: fetched once more when there is room.
             self.fetch_queue.insert(order);
             self.actions.push(Action::DropInput { ticket });
@@ -239,7 +244,7 @@ impl Core {
     /// Takes a partition off a circuit's waiting list; a load that nobody waits for is stopped.
     pub(super) fn leave_key(&mut self, id: KeyId, order: Order) {
         let Some(key) = self.keys.get_mut(id) else { return };
-        let was_user = key.users.remove(&order);
+        let was_user = key.leave(order);
         let loading = matches!(key.state, KeyState::Estimating | KeyState::Loading);
         if was_user && loading && !key.is_awaited() && !key.cancelled {
             key.cancelled = true;

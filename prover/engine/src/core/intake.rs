@@ -185,10 +185,10 @@ impl Core {
         if new {
             self.actions.push(Action::Learn { key, circuit: Box::new(circuit) });
         }
-        if let Some(key) = self.keys.get_mut(key) {
-            key.users.insert(order);
-        }
         let has_input = input.is_some();
+        if let Some(key) = self.keys.get_mut(key) {
+            key.join(order, has_input);
+        }
         if !has_input {
             self.fetch_queue.insert(order);
         }
@@ -280,8 +280,8 @@ impl Core {
         }
         partition.order = new;
         let queues = [&mut self.fetch_queue, &mut self.ready, &mut self.device_queue, &mut self.finish_queue];
-        let users = self.keys.get_mut(partition.key).map(|key| &mut key.users);
-        for queue in queues.into_iter().chain(users) {
+        let users = self.keys.get_mut(partition.key).map(|key| [&mut key.users, &mut key.fed]);
+        for queue in queues.into_iter().chain(users.into_iter().flatten()) {
             if queue.remove(&old) {
                 queue.insert(new);
             }

@@ -30,6 +30,9 @@ pub(super) struct Key {
     pub state: KeyState,
     /// Partitions that wait for it or will synthesise with it.
     pub users: BTreeSet<Order>,
+    /// Those of them that have their input. Only they count when memory is short: one without its input could wait for
+    /// the memory that inputs may take, and so for others, who must not wait for its key in turn.
+    pub fed: BTreeSet<Order>,
     /// Partitions from their synthesis on to their end.
     pub leases: u32,
     /// Wanted by [`super::Core::preload`].
@@ -50,9 +53,24 @@ impl Key {
         (self.warm || !self.users.is_empty()) && self.state != KeyState::Loaded
     }
 
-    /// Its place in the order of loads: its first user's, or after all users.
-    fn urgency(&self) -> (bool, Option<Order>) {
-        (self.users.is_empty(), self.users.first().copied())
+    /// A partition will need it.
+    pub fn join(&mut self, order: Order, has_input: bool) {
+        self.users.insert(order);
+        if has_input {
+            self.fed.insert(order);
+        }
+    }
+
+    /// A partition no longer waits for it; false if it did not.
+    pub fn leave(&mut self, order: Order) -> bool {
+        self.fed.remove(&order);
+        self.users.remove(&order)
+    }
+
+    /// Its place in the order of loads: that of its first user with an input, then of its first user, then preloads.
+    fn urgency(&self) -> (bool, Option<Order>, bool, Option<Order>) {
+        let (fed, first) = (self.fed.first().copied(), self.users.first().copied());
+        (fed.is_none(), fed, first.is_none(), first)
     }
 }
 
@@ -83,6 +101,7 @@ impl Keys {
                 circuit: circuit.clone(),
                 state: KeyState::Unknown,
                 users: BTreeSet::new(),
+                fed: BTreeSet::new(),
                 leases: 0,
                 warm: false,
                 last_used: now,
@@ -139,30 +158,29 @@ impl Keys {
         self.most_urgent(|key| key.state == KeyState::Unknown).map(|(id, _)| id)
     }
 
-    /// The most urgent circuit that waits for memory, with its first user and its size.
-    pub fn next_load(&self) -> Option<(KeyId, Option<Order>, u64)> {
+    /// The most urgent circuit that waits for memory, and its size.
+    pub fn next_load(&self) -> Option<(KeyId, u64)> {
         let (id, key) = self.most_urgent(|key| matches!(key.state, KeyState::Sized(_)))?;
         let KeyState::Sized(bytes) = key.state else { return None };
-        Some((id, key.users.first().copied(), bytes))
+        Some((id, bytes))
     }
 
-    /// Idle resident circuits of at least `bytes` together that may go in favour of `order` (`None`: of a preload),
-    /// or nothing if they are too few. First those that nobody needs, least recently used first, preloaded ones last;
-    /// then those that only partitions after `order` wait for, the last ones first.
+    /// Idle resident circuits of at least `bytes` together that may go in favour of `order` (`None`: of a load that no
+    /// partition with an input waits for), or nothing if they are too few. First those that nobody needs, least recently
+    /// used first, preloaded ones last; then those that only partitions after `order` wait for, the last ones first.
     pub fn victims(&self, bytes: u64, order: Option<Order>, spare: KeyId) -> Vec<KeyId> {
         let mut idle: Vec<(KeyId, &Key)> = self
             .iter()
             .filter(|&(id, key)| id != spare && key.state == KeyState::Loaded && key.leases == 0)
-            .filter(|(_, key)| match (order, key.users.first()) {
-                (Some(order), Some(&first)) => first > order,
-                (None, Some(_)) => false,
-                (None, None) => !key.warm,
-                (Some(_), None) => true,
+            .filter(|(_, key)| match order {
+                Some(order) => key.fed.first().is_none_or(|&first| first > order),
+                None => key.users.is_empty() && !key.warm,
             })
             .collect();
         idle.sort_by_key(|(_, key)| {
-            let first = key.users.first().copied();
-            (first.is_some(), std::cmp::Reverse(first), key.warm, key.last_used)
+            let (fed, first) = (key.fed.first().copied(), key.users.first().copied());
+            let needed = (fed.is_some(), first.is_some());
+            (needed, std::cmp::Reverse(fed), std::cmp::Reverse(first), key.warm, key.last_used)
         });
         let mut found = 0_u64;
         let mut victims = Vec::new();

@@ -65,13 +65,13 @@ impl Core {
         loop {
             let ready = self.next_ready();
             let load = self.loaders.free().and_then(|slot| self.keys.next_load().map(|load| (slot, load)));
-            let load_first = match (ready, &load) {
-                (Some((order, _)), Some((_, (_, Some(user), _)))) => *user < order,
+            let load_first = match (ready, load) {
+                (Some((order, _)), Some((_, (id, _)))) => self.first_fed(id).is_some_and(|first| first < order),
                 (None, Some(_)) => true,
-                (_, None) | (Some(_), Some(_)) => false,
+                (_, None) => false,
             };
             let started = match (ready, load) {
-                (_, Some((slot, (id, user, bytes)))) if load_first => self.try_load(id, slot, user, bytes),
+                (_, Some((slot, (id, bytes)))) if load_first => self.try_load(id, slot, bytes),
                 (Some((order, slot)), _) => self.try_synthesis(order, slot),
                 (None, _) => break,
             };
@@ -107,7 +107,8 @@ impl Core {
     }
 
     /// Starts a load, or fails it for good; `None` if it must wait for memory.
-    fn try_load(&mut self, id: KeyId, slot: usize, user: Option<Order>, bytes: u64) -> Option<()> {
+    fn try_load(&mut self, id: KeyId, slot: usize, bytes: u64) -> Option<()> {
+        let user = self.keys.get(id).and_then(|key| key.fed.first().or_else(|| key.users.first())).copied();
         let critical = user.is_some_and(Order::is_critical);
         let limit = self.budget.work_limit(critical);
         if bytes > limit {
@@ -122,11 +123,16 @@ impl Core {
             }
             return Some(());
         }
-        let grant = self.reserve(Area::Keys, [bytes], critical, user, id);
+        let grant = self.reserve(Area::Keys, [bytes], critical, self.first_fed(id), id);
         self.set_key_blocked(id, grant.is_none());
         let [grant] = grant?;
         self.start_load(id, slot, grant);
         Some(())
+    }
+
+    /// The first partition with an input that waits for a circuit.
+    fn first_fed(&self, id: KeyId) -> Option<Order> {
+        self.keys.get(id)?.fed.first().copied()
     }
 
     /// Starts a synthesis, or fails it for good; `None` if it must wait for memory.
@@ -153,7 +159,7 @@ impl Core {
         self.ready.remove(&order);
         self.synthesizers.set(slot, true);
         if let Some(key) = self.keys.get_mut(id) {
-            key.users.remove(&order);
+            key.leave(order);
             key.leases += 1;
             key.last_used = self.now;
         }
@@ -274,7 +280,7 @@ impl Core {
         self.device_queue.remove(&order);
         self.release(ticket, true, grants);
         let resident = self.keys.get_mut(key).is_some_and(|key| {
-            key.users.insert(order);
+            key.join(order, true);
             key.state == KeyState::Loaded
         });
         if resident {
