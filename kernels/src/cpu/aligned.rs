@@ -17,13 +17,6 @@ pub struct AlignedVec<T> {
 struct Line([u8; 64]);
 
 impl<T: Pod> AlignedVec<T> {
-    pub fn from_slice(v: &[T]) -> Self {
-        let mut r = Self::default();
-        r.resize(v.len());
-        r.as_mut_slice().copy_from_slice(v);
-        r
-    }
-
     /// Keeps the first `len`; new ones are zero.
     pub fn resize(&mut self, len: usize) {
         if len > self.len {

@@ -7,7 +7,6 @@ use super::buckets::{Buckets, Idle};
 use super::curve::{Affine, CurveField, Xyzz, normalize};
 use super::digits::{self, Recoding};
 use super::field::Field;
-use super::limbs::adx_available;
 
 /// `scalars[i]` times `base`, canonical. The base lies in the subgroup of order r, scalars are plain integers. Parallel
 /// on the current rayon pool.
@@ -15,14 +14,11 @@ use super::limbs::adx_available;
 /// A table holds the multiples of the base for every signed digit of every window; each result is the sum of one entry
 /// per window, as a tree of batched affine additions (about 20 of them at 2^17 scalars).
 pub fn fixed_base<F: CurveField>(base: &Affine<F>, scalars: &[[u64; 4]]) -> Vec<Affine<F>> {
-    if adx_available() {
-        bytemuck::allocation::cast_vec(multiples::<F, F::Adx>(&bytemuck::cast(*base), scalars))
-    } else {
-        bytemuck::allocation::cast_vec(multiples::<F, F::Portable>(&bytemuck::cast(*base), scalars))
-    }
+    F::fixed_base(base, scalars)
 }
 
-fn multiples<F: CurveField, G: Field>(base: &Affine<G>, scalars: &[[u64; 4]]) -> Vec<Affine<G>> {
+/// For the backend `G` of `F`.
+pub(super) fn multiples<F: CurveField, G: Field>(base: &Affine<G>, scalars: &[[u64; 4]]) -> Vec<Affine<G>> {
     let recoding = Recoding::new(best_window(scalars.len()), 255);
     let half = 1usize << (recoding.window - 1);
     let table = table(base, &recoding, half);

@@ -5,7 +5,6 @@ use rayon::prelude::*;
 
 use super::curve::{Affine, CurveField};
 use super::field::Field;
-use super::limbs::adx_available;
 
 /// The index of the first element whose limbs are not below the modulus.
 pub fn first_not_canonical<F: Field>(elements: &[F]) -> Option<usize> {
@@ -19,13 +18,7 @@ pub fn first_point_not_canonical<F: Field>(points: &[Affine<F>]) -> Option<usize
 
 /// The index of the first point that does not satisfy the curve's equation; infinity, (0, 0), does.
 pub fn first_off_curve<F: CurveField>(points: &[Affine<F>]) -> Option<usize> {
-    first(points, |v| {
-        if adx_available() {
-            off_curve::<F::Adx>(bytemuck::cast_slice(v), &bytemuck::cast(F::B))
-        } else {
-            off_curve::<F::Portable>(bytemuck::cast_slice(v), &bytemuck::cast(F::B))
-        }
-    })
+    first(points, F::off_curve)
 }
 
 /// The first index that `find` reports, piece by piece.
@@ -34,6 +27,7 @@ fn first<T: Sync>(v: &[T], find: impl Fn(&[T]) -> Option<usize> + Sync) -> Optio
     v.par_chunks(PIECE).enumerate().filter_map(|(i, piece)| find(piece).map(|at| i * PIECE + at)).min()
 }
 
-fn off_curve<G: Field>(points: &[Affine<G>], b: &G) -> Option<usize> {
+/// For the backend `G`, whose curve has the constant `b`.
+pub(super) fn off_curve<G: Field>(points: &[Affine<G>], b: &G) -> Option<usize> {
     points.iter().position(|p| p.y.sqr() != p.x.sqr().mul(&p.x).add(b) && !(p.x.is_zero() && p.y.is_zero()))
 }

@@ -4,9 +4,10 @@ use bytemuck::{Pod, Zeroable};
 
 use super::field::{Bls12381Fq, Bls12381FrModulus, Bn254Fq, Bn254FrModulus, Field, Fp, Modulus};
 use super::fp2::{Bls12381Fq2, Bn254Fq2, Fp2};
+use super::kernels::Kernels;
 
 /// A field that is the coordinate field of one of the four groups; what that group's curve needs.
-pub trait CurveField: Field {
+pub trait CurveField: Field + Kernels {
     /// The curve's constant b.
     const B: Self;
     /// The order r of the prime subgroup.
@@ -224,7 +225,7 @@ pub fn normalize<F: Field>(points: &[Xyzz<F>]) -> Vec<Affine<F>> {
 
 impl<B> CurveField for Fp<super::field::Bn254FqModulus, 4, B>
 where
-    Self: Field,
+    Self: Kernels,
 {
     const B: Self = Self::constant([3, 0, 0, 0]);
     const ORDER: [u64; 4] = Bn254FrModulus::P;
@@ -233,7 +234,7 @@ where
 
 impl<B> CurveField for Fp<super::field::Bls12381FqModulus, 6, B>
 where
-    Self: Field,
+    Self: Kernels,
 {
     const B: Self = Self::constant([4, 0, 0, 0, 0, 0]);
     const ORDER: [u64; 4] = Bls12381FrModulus::P;
@@ -243,7 +244,7 @@ where
 /// b = 3 / (9 + u).
 impl<B> CurveField for Fp2<Fp<super::field::Bn254FqModulus, 4, B>>
 where
-    Self: Field,
+    Self: Kernels,
 {
     const B: Self = Self {
         c0: Fp::constant([0x3267e6dc24a138e5, 0xb5b4c5e559dbefa3, 0x81be18991be06ac3, 0x2b149d40ceb8aaae]),
@@ -256,7 +257,7 @@ where
 /// b = 4 (1 + u).
 impl<B> CurveField for Fp2<Fp<super::field::Bls12381FqModulus, 6, B>>
 where
-    Self: Field,
+    Self: Kernels,
 {
     const B: Self = Self { c0: Fp::constant([4, 0, 0, 0, 0, 0]), c1: Fp::constant([4, 0, 0, 0, 0, 0]) };
     const ORDER: [u64; 4] = Bls12381FrModulus::P;

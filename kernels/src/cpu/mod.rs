@@ -1,5 +1,6 @@
 //! The CPU's kernels. From the bottom: `limbs` (two backends), `field`, `fp2`, `curve`; `pairs` (batches of affine
-//! additions) and `buckets` (sums of many points per bucket), on which `msm`, `batch` and `subgroup` stand; `ntt`.
+//! additions) and `buckets` (sums of many points per bucket), on which `msm`, `batch` and `subgroup` stand;
+//! `kernels` compiles them for each group and backend; `ntt`.
 
 pub mod batch;
 pub mod check;
@@ -13,5 +14,6 @@ pub mod subgroup;
 mod aligned;
 mod buckets;
 mod digits;
+mod kernels;
 mod limbs;
 mod pairs;

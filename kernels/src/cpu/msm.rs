@@ -13,7 +13,7 @@ use super::buckets::{Buckets, Idle};
 use super::curve::{Affine, CurveField, Xyzz};
 use super::digits::{self, Recoding};
 use super::field::Field;
-use super::limbs::{adx_available, sub_limbs};
+use super::limbs::sub_limbs;
 
 /// What is multiplied: points without infinities, and which scalar belongs to which.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +49,8 @@ pub struct Plan<F> {
 
 /// Working memory of tasks; keep one per thread.
 pub struct Scratch<F: Field> {
-    adx: Buckets<F::Adx>,
-    portable: Buckets<F::Portable>,
+    pub(super) adx: Buckets<F::Adx>,
+    pub(super) portable: Buckets<F::Portable>,
 }
 
 /// All tasks on the current rayon pool.
@@ -159,11 +159,7 @@ impl<F: CurveField> Plan<F> {
     /// # Panics
     /// When `task` is not below [`Self::tasks`], or there are fewer points than were planned for.
     pub fn run(&self, points: &[Affine<F>], task: usize, scratch: &mut Scratch<F>) -> Xyzz<F> {
-        if adx_available() {
-            bytemuck::cast(self.run_on(bytemuck::cast_slice(points), task, &mut scratch.adx))
-        } else {
-            bytemuck::cast(self.run_on(bytemuck::cast_slice(points), task, &mut scratch.portable))
-        }
+        F::msm_task(self, points, task, scratch)
     }
 
     /// The result, from the tasks' results in the order of the tasks.
@@ -179,7 +175,8 @@ impl<F: CurveField> Plan<F> {
         ones.iter().fold(r, |r, part| r.add(part))
     }
 
-    fn run_on<G: Field>(&self, points: &[Affine<G>], task: usize, buckets: &mut Buckets<G>) -> Xyzz<G> {
+    /// On the backend `G` of `F`.
+    pub(super) fn run_on<G: Field>(&self, points: &[Affine<G>], task: usize, buckets: &mut Buckets<G>) -> Xyzz<G> {
         let window_tasks = self.windows as usize * self.chunks.len();
         if task >= window_tasks {
             let from = (task - window_tasks) * max_entries::<F>();

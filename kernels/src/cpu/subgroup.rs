@@ -32,12 +32,12 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rayon::prelude::*;
 
-use super::aligned::AlignedVec;
-use super::buckets::{Buckets, Idle};
+use super::buckets::Idle;
 use super::curve::{Affine, CurveField, Xyzz};
 use super::field::{Bls12381Fq, Bls12381FqModulus, Bn254Fq, Field, Fp};
 use super::fp2::{Bls12381Fq2, Bn254Fq2, Fp2};
 use super::limbs::adx_available;
+use super::msm::Scratch;
 
 /// A group whose membership can be tested.
 pub trait SubgroupField: CurveField {
@@ -104,24 +104,12 @@ const BITS: u32 = 104;
 const WEIGHT: u32 = 13;
 
 fn weights<F: SubgroupField>(points: &[Affine<F>], seed: &[u8; 32], domain: u64) -> bool {
-    let idle_adx = Idle::default();
-    let idle_portable = Idle::default();
+    let idle = Idle::default();
     (0..BITS.div_ceil(WEIGHT) as u64).into_par_iter().all(|pass| {
         let draws = draws(seed, domain, pass, points.len(), WEIGHT);
-        let sum: Xyzz<F> = if adx_available() {
-            idle_adx.with(|b: &mut Buckets<F::Adx>| bytemuck::cast(weighted(b, bytemuck::cast_slice(points), &draws)))
-        } else {
-            idle_portable
-                .with(|b: &mut Buckets<F::Portable>| bytemuck::cast(weighted(b, bytemuck::cast_slice(points), &draws)))
-        };
+        let sum = idle.with(|scratch: &mut Scratch<F>| F::random_sum(points, &draws, WEIGHT, scratch));
         F::contains(&sum.to_affine())
     })
-}
-
-/// Weights are centred: half as many buckets, the same number of values.
-fn weighted<G: Field>(buckets: &mut Buckets<G>, points: &[Affine<G>], draws: &[u16]) -> Xyzz<G> {
-    let half = 1i32 << (WEIGHT - 1);
-    buckets.weighted_sum(points, half as usize, || draws.iter().zip(0u32..).map(|(&d, i)| (d as i32 - half, i)))
 }
 
 fn buckets<F: SubgroupField>(points: &[Affine<F>], seed: &[u8; 32], domain: u64) -> bool {
@@ -130,39 +118,15 @@ fn buckets<F: SubgroupField>(points: &[Affine<F>], seed: &[u8; 32], domain: u64)
     }
     // About 128 points a bucket: then the next level has a tenth of the points.
     let bits = (points.len().ilog2() - 7).clamp(4, 10);
-    let idle_adx = Idle::default();
-    let idle_portable = Idle::default();
-    let sums: Vec<AlignedVec<Affine<F>>> = (0..BITS.div_ceil(bits) as u64)
+    let idle = Idle::default();
+    let sums: Vec<Affine<F>> = (0..BITS.div_ceil(bits) as u64)
         .into_par_iter()
-        .map(|pass| {
+        .flat_map_iter(|pass| {
             let draws = draws(seed, domain, pass, points.len(), bits);
-            if adx_available() {
-                idle_adx.with(|b: &mut Buckets<F::Adx>| {
-                    AlignedVec::from_slice(bytemuck::cast_slice(bucketed(
-                        b,
-                        bytemuck::cast_slice(points),
-                        &draws,
-                        bits,
-                    )))
-                })
-            } else {
-                idle_portable.with(|b: &mut Buckets<F::Portable>| {
-                    AlignedVec::from_slice(bytemuck::cast_slice(bucketed(
-                        b,
-                        bytemuck::cast_slice(points),
-                        &draws,
-                        bits,
-                    )))
-                })
-            }
+            idle.with(|scratch: &mut Scratch<F>| F::random_buckets(points, &draws, bits, scratch))
         })
         .collect();
-    let all: Vec<Affine<F>> = sums.iter().flat_map(|s| s.as_slice()).copied().collect();
-    buckets(&all, seed, domain + 1)
-}
-
-fn bucketed<'a, G: Field>(b: &'a mut Buckets<G>, points: &[Affine<G>], draws: &[u16], bits: u32) -> &'a [Affine<G>] {
-    b.bucket_sums(points, 1 << bits, || draws.iter().zip(0u32..).map(|(&d, i)| (d as i32 + 1, i)))
+    buckets(&sums, seed, domain + 1)
 }
 
 /// `n` numbers of `bits` bits, from a stream of their own.
