@@ -1,4 +1,4 @@
-//! Quadratic extensions Fq[u] / (u^2 + 1): Karatsuba's product with one reduction per coefficient.
+//! Quadratic extensions Fq\[u\] / (u^2 + 1): Karatsuba's product with one reduction per coefficient.
 
 use bytemuck::{Pod, Zeroable};
 
