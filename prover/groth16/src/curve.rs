@@ -6,8 +6,8 @@ use ark_ff::{BigInt, BigInteger, FftField, Field as _, Fp2, PrimeField as ArkPri
 use proofmill_kernels::curve::Affine;
 use proofmill_kernels::field::{Bls12381Fq, Bls12381Fr, Bn254Fq, Bn254Fr, PrimeField};
 use proofmill_kernels::fp2::{Bls12381Fq2, Bn254Fq2};
+use proofmill_kernels::subgroup::SubgroupField;
 
-use crate::key::import::SubgroupCheck;
 use serde::{Deserialize, Serialize};
 
 /// A pairing-friendly curve that proofs are made on.
@@ -38,11 +38,11 @@ pub trait Suite: Copy + Send + Sync + 'static {
     /// s in r - 1 = 2^s t, t odd.
     const TWO_ADICITY: u32;
     /// The base field; coordinates of G1.
-    type Fq: PrimeField + SubgroupCheck;
+    type Fq: PrimeField + SubgroupField;
     /// The scalar field.
     type Fr: PrimeField<Limbs = [u64; 4]>;
     /// The quadratic extension; coordinates of G2.
-    type Fq2: SubgroupCheck;
+    type Fq2: SubgroupField;
     /// The same curve in arkworks, for pairings and cold paths.
     type Ark: Pairing;
 

@@ -2,7 +2,7 @@
 //!
 //! Structure first; then, while the bytes stream by: canonical coordinates, curve equation, subgroup, ranges of all indices;
 //! beta and delta the same scalar in both groups; the digest of exactly these bytes. Heavy checks run on the caller's rayon
-//! pool while the next step is read. Memory: a few steps of 4 MiB, 4 bytes a wire, 12 bytes a coefficient.
+//! pool while the next step is read. Memory: a few steps of 8 MiB, 4 bytes a wire, 12 bytes a coefficient.
 
 use std::io;
 
@@ -20,11 +20,9 @@ mod matrices;
 mod output;
 mod points;
 mod stream;
-mod subgroup;
 
 pub use output::Sink;
 pub(crate) use output::write_error;
-pub use subgroup::SubgroupCheck;
 
 use output::Output;
 use points::Rules;
@@ -68,6 +66,9 @@ pub enum ImportError {
     /// The imported key could not be written.
     #[error("cannot write the imported key: {0}")]
     Write(io::Error),
+    /// The system's random generator, which the subgroup's test needs, failed.
+    #[error("the system's random generator failed: {0}")]
+    Randomness(String),
     /// The caller stopped it.
     #[error("the import was cancelled")]
     Cancelled,
@@ -114,6 +115,8 @@ struct Importer<'a, S: Suite> {
     ic: Vec<Affine<S::Fq>>,
     /// The wires of whichever of B1 and B2 came first.
     b_wires: Option<Vec<u32>>,
+    /// For the subgroup's test.
+    seed: [u8; 32],
 }
 
 impl<'a, S: Suite> Importer<'a, S> {
@@ -126,7 +129,9 @@ impl<'a, S: Suite> Importer<'a, S> {
         let points = HeaderPoints::<S>::read(zkey.header_points());
         points.check()?;
         let contributions = zkey.contributions(source)?;
-        let mut importer = Self { zkey, contributions, constraints: 0, ic: Vec::new(), b_wires: None };
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| ImportError::Randomness(error.to_string()))?;
+        let mut importer = Self { zkey, contributions, constraints: 0, ic: Vec::new(), b_wires: None, seed };
         let mut stream = Stream::new(source, control);
         let mut output = Output::new(sink)?;
         importer.container(&mut stream, &mut output)?;
@@ -162,7 +167,8 @@ impl<'a, S: Suite> Importer<'a, S> {
 
     fn section(&mut self, place: Section, stream: &mut Stream<'_>, output: &mut Output<'_>) -> Result<(), ImportError> {
         let header = &self.zkey.header;
-        let rules = |name, count, first_wire| Rules { name, count, first_wire, infinities: true };
+        let seed = self.seed;
+        let rules = |name, count, first_wire| Rules { name, count, first_wire, infinities: true, seed: &seed };
         let all = |name| rules(name, u64::from(header.variables), 0);
         let (variables, public) = (u64::from(header.variables), u64::from(header.public));
         match place.id {

@@ -1,19 +1,17 @@
 //! A section of points: checked in parallel, infinities dropped, written with the wires that are left.
 
-use proofmill_kernels::curve::{Affine, CurveField};
-use rayon::prelude::*;
+use proofmill_kernels::check::{first_off_curve, first_point_not_canonical};
+use proofmill_kernels::curve::Affine;
+use proofmill_kernels::subgroup::{SubgroupField, first_outside_subgroup};
 
+use super::ImportError;
 use super::output::Output;
 use super::stream::Stream;
-use super::{ImportError, SubgroupCheck};
 use crate::format::zkey::ZkeyError;
 use crate::key::layout::Part;
 
-/// Points that one thread checks in one go.
-const BATCH: usize = 2048;
-
 /// How a section of points is treated.
-pub(super) struct Rules {
+pub(super) struct Rules<'a> {
     /// Its name in errors.
     pub name: &'static str,
     /// Its number of points.
@@ -22,14 +20,16 @@ pub(super) struct Rules {
     pub first_wire: u32,
     /// Whether infinities occur, and are dropped. Otherwise they are refused.
     pub infinities: bool,
+    /// Seed of the subgroup's test, drawn for this import: whoever made the points could not foresee it.
+    pub seed: &'a [u8; 32],
 }
 
 /// Copies a section to `part`. The wires of the points that are not at infinity, ascending.
-pub(super) fn copy<F: SubgroupCheck>(
+pub(super) fn copy<F: SubgroupField>(
     stream: &mut Stream<'_>,
     output: &mut Output<'_>,
     part: Part,
-    rules: &Rules,
+    rules: &Rules<'_>,
 ) -> Result<Vec<u32>, ImportError> {
     output.begin(part)?;
     let mut wires = Vec::new();
@@ -51,7 +51,10 @@ pub(super) fn copy<F: SubgroupCheck>(
 }
 
 /// Reads a few points into memory, infinities kept.
-pub(super) fn read<F: SubgroupCheck>(stream: &mut Stream<'_>, rules: &Rules) -> Result<Vec<Affine<F>>, ImportError> {
+pub(super) fn read<F: SubgroupField>(
+    stream: &mut Stream<'_>,
+    rules: &Rules<'_>,
+) -> Result<Vec<Affine<F>>, ImportError> {
     let mut all = Vec::new();
     stream.for_each_step(rules.count, size_of::<Affine<F>>(), |first, points: &[Affine<F>]| {
         check(points, first, rules)?;
@@ -61,41 +64,29 @@ pub(super) fn read<F: SubgroupCheck>(stream: &mut Stream<'_>, rules: &Rules) -> 
     Ok(all)
 }
 
-/// Checks points whose first has number `first`: canonical, on the curve, in the subgroup; infinities by the rules.
-pub(super) fn check<F: SubgroupCheck>(points: &[Affine<F>], first: u64, rules: &Rules) -> Result<(), ZkeyError> {
+/// Checks points whose first has number `first`: canonical, on the curve, in the subgroup; infinities by the rules. Each
+/// check needs the one before it.
+fn check<F: SubgroupField>(points: &[Affine<F>], first: u64, rules: &Rules<'_>) -> Result<(), ZkeyError> {
     let section = rules.name;
-    points
-        .par_chunks(BATCH)
-        .enumerate()
-        .map(|(batch, points)| {
-            let start = first + (batch * BATCH) as u64;
-            for (index, point) in (start..).zip(points) {
-                check_alone(point, index, rules)?;
-            }
-            let bad = F::first_outside_subgroup(points);
-            bad.map_or(Ok(()), |bad| Err(ZkeyError::OutsideSubgroup { section, index: start + bad as u64 }))
-        })
-        // The first fault in the file's order, whichever thread is faster.
-        .collect::<Vec<_>>()
-        .into_iter()
-        .collect()
-}
-
-fn check_alone<F: CurveField>(point: &Affine<F>, index: u64, rules: &Rules) -> Result<(), ZkeyError> {
-    let section = rules.name;
-    if !point.x.is_canonical() || !point.y.is_canonical() {
-        return Err(ZkeyError::Coordinate { section, index });
+    let at = |index: usize| first + index as u64;
+    if let Some(index) = first_point_not_canonical(points) {
+        return Err(ZkeyError::Coordinate { section, index: at(index) });
     }
-    if is_zero(point) {
-        return if rules.infinities { Ok(()) } else { Err(ZkeyError::Infinity { section, index }) };
+    if !rules.infinities
+        && let Some(index) = points.iter().position(is_zero)
+    {
+        return Err(ZkeyError::Infinity { section, index: at(index) });
     }
-    if !point.is_on_curve() {
-        return Err(ZkeyError::OffCurve { section, index });
+    if let Some(index) = first_off_curve(points) {
+        return Err(ZkeyError::OffCurve { section, index: at(index) });
     }
-    Ok(())
+    match first_outside_subgroup(points, rules.seed) {
+        Some(index) => Err(ZkeyError::OutsideSubgroup { section, index: at(index) }),
+        None => Ok(()),
+    }
 }
 
 /// Infinity as files have it: both coordinates zero.
-fn is_zero<F: CurveField>(point: &Affine<F>) -> bool {
+fn is_zero<F: SubgroupField>(point: &Affine<F>) -> bool {
     point.x.is_zero() && point.y.is_zero()
 }
