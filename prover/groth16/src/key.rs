@@ -77,7 +77,7 @@ pub enum KeySecurity {
 
 impl ProvingKey {
     /// Maps an imported key. Checks the header, all lengths and all indices, in time that hardly depends on the key's size;
-    /// [`ProvingKey::verify_digests`] reads the rest. Only for files that nobody else writes: see [`file`].
+    /// [`ProvingKey::verify_digests`] reads the rest. Only for files that nobody else writes: see [`mod@file`].
     pub fn open(path: &Path) -> Result<Self, KeyFileError> {
         Self::from_raw(RawKeyFile::open(path)?)
     }

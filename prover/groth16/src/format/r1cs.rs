@@ -241,7 +241,7 @@ impl<R: ReadAt> R1cs<R> {
 }
 
 impl Unsatisfied {
-    /// "constraint 1234: signals main.a[3], main.b"; wires without a name in `names` are given by number. Tells no value.
+    /// "constraint 1234: signals main.a\[3\], main.b"; wires without a name in `names` are given by number. Tells no value.
     pub fn describe(&self, names: &std::collections::BTreeMap<u32, String>) -> String {
         let name = |wire: &u32| names.get(wire).cloned().unwrap_or_else(|| format!("wire {wire}"));
         let signals: Vec<String> = self.wires.iter().map(name).collect();

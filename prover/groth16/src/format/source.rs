@@ -198,7 +198,7 @@ impl<'a, R: ReadAt + ?Sized> Cursor<'a, R> {
         self.end.saturating_sub(self.filled) + (self.buffer.len() - self.next) as u64
     }
 
-    /// The next `count` bytes (at most [`Self::BUFFER`]).
+    /// The next `count` bytes (at most 256 KiB).
     pub fn take(&mut self, count: usize) -> Result<Result<&[u8], PastEnd>, ReadError> {
         if count as u64 > self.remaining() || count > Self::BUFFER {
             return Ok(Err(PastEnd));
