@@ -4,8 +4,8 @@ use proofmill_kernels::field::PrimeField;
 use rayon::prelude::*;
 
 use crate::curve::Suite;
-use crate::key::CircuitKey;
 use crate::key::view::{Csr, KeyView};
+use crate::key::{CircuitKey, ProvingKey};
 
 /// Rows that one task sums: a few hundred microseconds.
 const ROWS: usize = 4096;
@@ -89,6 +89,14 @@ pub fn evaluate<S: Suite>(key: &KeyView<'_, S>, witness: Witness) -> Result<Grot
     let a = row_sums(&key.matrix_a, key.domain_log, &witness.values);
     let b = row_sums(&key.matrix_b, key.domain_log, &witness.values);
     Ok(Groth16Assignment { witness, a, b })
+}
+
+/// [`evaluate`] for a key of either curve. The witness must be over the key's curve: a `.wtns` says which it is over.
+pub fn evaluate_key(key: &ProvingKey, witness: Witness) -> Result<Groth16Assignment, AssignmentError> {
+    match key {
+        ProvingKey::Bn254(key) => evaluate(&key.view(), witness),
+        ProvingKey::Bls12381(key) => evaluate(&key.view(), witness),
+    }
 }
 
 fn check<S: Suite>(variables: usize, values: &[[u64; 4]]) -> Result<(), AssignmentError> {

@@ -2,6 +2,7 @@
 //! No async, no Kubernetes.
 
 pub mod assignment;
+pub mod canary;
 pub mod curve;
 pub mod device;
 pub mod format;

@@ -11,6 +11,7 @@ use blinding::BlindingScalars;
 pub mod blinding;
 
 /// The sums that `prove_start` leaves, with the blinding scalars that were drawn for them.
+#[expect(clippy::large_enum_variant, reason = "one per partition, and always boxed")]
 pub enum PartialSums {
     /// On BN254.
     Bn254(Sums<Bn254>),

@@ -1,10 +1,10 @@
 //! What the proving tests share: fixtures, keys made on the spot, small circuits.
-#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+#![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proofmill_groth16::assignment::{Assignment, Groth16Assignment, Witness, evaluate};
+use proofmill_groth16::assignment::{Assignment, Groth16Assignment, Witness, evaluate_key};
 use proofmill_groth16::curve::{Bls12381, Bn254, Curve, Suite};
 use proofmill_groth16::device::cpu::CpuDevice;
 use proofmill_groth16::device::{Blinding, Device, DeviceError, ProveStart};
@@ -32,10 +32,7 @@ impl Case {
     }
 
     pub fn evaluate(&self, witness: Witness) -> Groth16Assignment {
-        match &*self.key {
-            ProvingKey::Bn254(key) => evaluate(&key.view(), witness).unwrap(),
-            ProvingKey::Bls12381(key) => evaluate(&key.view(), witness).unwrap(),
-        }
+        evaluate_key(&self.key, witness).unwrap()
     }
 
     pub fn publics(&self) -> Vec<[u64; 4]> {
