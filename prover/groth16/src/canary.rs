@@ -1,7 +1,7 @@
 //! The canary: a small proof on each curve, made and verified. A device that cannot do this gets no work; it gates readiness
 //! at start and the way out of quarantine.
 //!
-//! The circuit is a chain like that of the fixtures, x to x squared plus k, 96 times: its domain of 2^7 is large enough to
+//! The circuit is a chain like that of the fixtures, x to x squared plus k, 60 times: its domain of 2^6 is large enough to
 //! show a wrong root of unity. Its keys are made when a [`Canary`] is made: the fixtures' own are 4 MB in the binary and
 //! a tenth of a second of checks at each start, these are nothing in the binary and some milliseconds, and a canary's key
 //! has no secret to keep. They live in anonymous memory files, so that no folder needs to be writable.
@@ -45,8 +45,9 @@ pub struct CanaryError {
     message: String,
 }
 
-/// Squarings; with two public signals and the constant a domain of 2^7.
-const ROUNDS: u32 = 96;
+/// Squarings; with two public signals and the constant they fill a domain of 2^6, where the families of roots of unity
+/// differ on both curves.
+const ROUNDS: u32 = 60;
 /// The trapdoor's seed. Anyone may forge canary proofs.
 const SEED: [u8; 32] = *b"proofmill canary, no secret here";
 
@@ -207,7 +208,7 @@ mod tests {
     fn the_cpu_passes() {
         let canary = Canary::new().unwrap();
         let domains: Vec<_> = canary.circuits.iter().map(|circuit| circuit.key.info().domain_log).collect();
-        assert_eq!(domains, [7, 7]);
+        assert_eq!(domains, [6, 6]);
         canary.prove_and_verify(&CpuDevice::new(2).unwrap()).unwrap();
     }
 
