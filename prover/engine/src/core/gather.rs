@@ -11,6 +11,9 @@ use crate::engine::PartitionEvent;
 use crate::job::{Failure, FailureKind, PartitionState};
 use crate::trace::{Flow, Track};
 
+/// Between two reports of a load's progress: each of them goes to every partition that waits.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
 /// What a fetch takes from the budget before the input's size is known.
 const UNKNOWN_INPUT: u64 = 1 << 20;
 
@@ -133,6 +136,10 @@ impl Core {
         let at = self.now;
         let Some(key) = self.keys.get_mut(id) else { return };
         key.progress = Some((done, total));
+        if done < total && key.progress_at.is_some_and(|last| at < last + PROGRESS_EVERY) {
+            return;
+        }
+        key.progress_at = Some(at);
         for order in &key.users {
             if let Some(partition) = self.partitions.get(&order.ticket)
                 && partition.visible == PartitionState::LoadingKey
@@ -148,7 +155,7 @@ impl Core {
         self.loaders.set(slot, false);
         let now = self.now;
         let Some(key) = self.keys.get_mut(id) else { return };
-        key.progress = None;
+        (key.progress, key.progress_at) = (None, None);
         key.last_used = now;
         let name = key.circuit.name.clone();
         let was = key.grant.take();

@@ -45,6 +45,8 @@ pub(super) struct Key {
     /// First in line for memory that is not there.
     pub blocked: bool,
     pub progress: Option<(u64, u64)>,
+    /// When that was last told.
+    pub progress_at: Option<Duration>,
 }
 
 impl Key {
@@ -110,6 +112,7 @@ impl Keys {
                 cancelled: false,
                 blocked: false,
                 progress: None,
+                progress_at: None,
             },
         );
         (id, true)

@@ -133,9 +133,20 @@ impl Core {
             actions: Vec::new(),
             config,
         };
-        core.trace.mark(now, format!("proofmill-engine {}", env!("CARGO_PKG_VERSION")));
+        core.trace.mark(now, core.settings());
         core.pump();
         core
+    }
+
+    /// Version and settings, for the trace.
+    fn settings(&self) -> String {
+        let Config { memory_budget, reserve_critical, synthesis_workers, finalizers, .. } = &self.config;
+        format!(
+            "proofmill-engine {}: memory_budget={memory_budget} reserve_critical={reserve_critical} \
+             synthesis_workers={synthesis_workers} finalizers={finalizers} devices={}",
+            env!("CARGO_PKG_VERSION"),
+            self.devices.len()
+        )
     }
 
     /// Takes in an event that happened at `now`.

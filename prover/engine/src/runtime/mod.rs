@@ -168,7 +168,10 @@ impl Shared {
             Action::Admit { ticket, key, partition, input } => self.store.admit(ticket, key, partition, input),
             Action::Learn { key, circuit } => self.store.learn(key, *circuit),
             Action::Forget { key } => self.store.forget(key),
-            Action::DropInput { ticket } => self.store.drop_input(ticket),
+            Action::DropInput { ticket } => {
+                let job = ReleaseJob { dropped: self.store.take_input(ticket), grants: Vec::new() };
+                send(channels.map(|channels| &channels.releaser), job);
+            }
             Action::CancelKey { key } => self.store.cancel_key(key),
             Action::Cancel { ticket } => self.store.cancel(ticket),
             Action::Evict { key, grants } => {

@@ -59,9 +59,10 @@ impl Store {
         lock(&self.payloads).get_mut(&ticket).map(work)
     }
 
-    pub fn drop_input(&self, ticket: Ticket) {
-        let input = self.with(ticket, |payload| payload.input.take());
-        drop(input);
+    /// Takes out an input that will be fetched again.
+    pub fn take_input(&self, ticket: Ticket) -> Dropped {
+        let input = self.with(ticket, |payload| payload.input.take()).flatten();
+        input.into_iter().map(|input| Box::new(input) as Box<dyn Any + Send>).collect()
     }
 
     pub fn cancel(&self, ticket: Ticket) {
