@@ -235,6 +235,8 @@ async fn show(io: Box<dyn Io>, tls: Option<Arc<rustls::ServerConfig>>) -> io::Re
             if seen[..n].iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) {
                 io.write_all(WRONG_PORT).await?;
                 io.shutdown().await?;
+                // Closing with unread bytes would reset the connection, and the answer with it. The caller bounds the time.
+                while io.read(&mut seen).await? > 0 {}
             }
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not HTTP/2"));
         }

@@ -32,6 +32,7 @@ fn impatient() -> ServeConfig {
         handshake: Duration::from_millis(500),
         http_head: Duration::from_millis(500),
         grpc_handshakes: 512,
+        http_connections: 512,
         ..Limits::default()
     };
     ServeConfig { limits, ..config() }
