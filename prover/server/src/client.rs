@@ -335,7 +335,12 @@ fn is_transient(status: &Status) -> bool {
         "UnknownPartition" => true, // its result went between submission and watch: submit again
         "QueueFull" | "InputMemory" | "TooManyWatches" | "WatchLagged" | "Stopping" => true,
         // `Unknown` is what a connection that breaks in the middle of a stream becomes.
-        _ => matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded),
+        _ => match status.code() {
+            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => true,
+            // With a cause it comes from this side: the connection broke, or the other side speaks no HTTP/2.
+            Code::Internal => std::error::Error::source(status).is_some(),
+            _ => false,
+        },
     }
 }
 
