@@ -1,6 +1,6 @@
 //! The engine's front doors: gRPC (`proofmill.v1`) for those who may steer it, HTTP for those who look.
 //!
-//! - [`config`]: what `prover serve` decides; [`serve`]: bind, run, drain, end. [`shutdown`]: how a run is asked to end.
+//! - [`config`]: what `prover serve` decides; [`mod@serve`]: bind, run, drain, end. [`shutdown`]: how a run is asked to end.
 //! - [`backend`]: what is asked of the engine; the engine is one, the tests have another.
 //! - `listen`, `tls`: from sockets to connections that have shown to speak HTTP/2, within bounds of number and time.
 //! - `grpc`: the calls; `validate`: from messages to the engine's types; `watch`: streams for clients of any speed;
