@@ -51,7 +51,7 @@ pub trait KeySource: Send + Sync {
     fn load(
         &self,
         circuit: &Circuit,
-        progress: &dyn Fn(u64, u64),
+        progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
     ) -> Result<Arc<LoadedCircuit>, Failure>;
 }

@@ -110,6 +110,14 @@ impl Proof {
         }
     }
 
+    /// The canonical bytes of the API; a simulated proof's are its tag, little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Groth16 { bytes, .. } => bytes.clone(),
+            Self::Simulated(tag) => tag.to_le_bytes().to_vec(),
+        }
+    }
+
     /// Reads a proof.json strictly: form, ranges, curve equation, subgroup.
     pub fn from_json(json: &[u8]) -> Result<Self, ProofError> {
         let document: Document = serde_json::from_slice(json).map_err(|error| ProofError::Json(place_of(&error)))?;

@@ -1,0 +1,295 @@
+//! How the engine gets its circuits: keys are fetched, imported into the disk cache and mapped; witness generators are
+//! compiled; what belongs together is checked once.
+//!
+//! - [`synthesis`]: from a partition's input to its assignment.
+//! - [`generator`]: circom's WebAssembly, where it is built in.
+//! - [`simulated`]: circuits that only take time.
+
+pub mod generator;
+pub mod simulated;
+pub mod synthesis;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Source};
+use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit};
+use proofmill_groth16::format::r1cs::R1cs;
+use proofmill_groth16::format::source::FileSource;
+use proofmill_groth16::key::cache::{CacheError, KeyCache};
+use proofmill_groth16::key::import::{ImportControl, ImportError};
+use proofmill_groth16::key::{CircuitKey, ProvingKey};
+use proofmill_groth16::verifying_key::VerifyingKey;
+use proofmill_sources::Fetcher;
+use rayon::ThreadPool;
+
+use crate::inputs::fetch_failure;
+use generator::Generator;
+use synthesis::{Constraints, GrothSynthesizer};
+
+/// Bytes of a verifying key as JSON, at most: that of a WindowPoSt has 2.5 MB.
+const VERIFYING_KEY_LIMIT: u64 = 64 << 20;
+/// Bytes of a .sym file, at most.
+const SYMBOLS_LIMIT: u64 = 4 << 30;
+/// Bytes of a witness generator, at most.
+const GENERATOR_LIMIT: u64 = 256 << 20;
+
+/// Loads circuits.
+pub struct Circuits {
+    /// Fetches what URLs name.
+    pub fetcher: Arc<Fetcher>,
+    /// Imported keys on disk.
+    pub cache: KeyCache,
+    /// Where files that come from elsewhere wait for their import: on the cache's own disk.
+    pub folder: PathBuf,
+    /// The largest key that is fetched, in bytes.
+    pub key_limit: u64,
+    /// Threads for imports, checks and evaluations: at lower priority, so that a device on the CPU goes first.
+    pub threads: Arc<ThreadPool>,
+    /// Whether the devices are simulated, so that they prove circuits of that kind and no other.
+    pub simulated: bool,
+    /// Whether circuits' `log()` lines are printed.
+    pub circuit_log: bool,
+    /// The verifying keys of all circuits loaded so far, as snarkjs's JSON, by their SHA-256: few and small.
+    pub verifying_keys: Mutex<HashMap<[u8; 32], Vec<u8>>>,
+}
+
+impl KeySource for Circuits {
+    fn estimate(&self, circuit: &Circuit, _cancel: &Cancel) -> Result<KeyEstimate, Failure> {
+        self.require_kind(circuit)?;
+        let resident = match &circuit.kind {
+            CircuitKind::Simulated(simulated) => simulated.key_bytes,
+            CircuitKind::Groth16 { zkey, .. } => match self.cached(zkey)? {
+                Some(key) => key.info().bytes,
+                None if self.fetcher.is_local(&zkey.url) => self.estimate_local(&circuit.name, zkey)?,
+                // What a server holds is known when it is here; the engine corrects its account then.
+                None => 0,
+            },
+        };
+        Ok(KeyEstimate { resident })
+    }
+
+    fn load(
+        &self,
+        circuit: &Circuit,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        cancel: &Cancel,
+    ) -> Result<Arc<LoadedCircuit>, Failure> {
+        self.require_kind(circuit)?;
+        match &circuit.kind {
+            CircuitKind::Simulated(simulated) => simulated::load(simulated, cancel),
+            CircuitKind::Groth16 { zkey, witness_generator, r1cs, symbols, verifying_key } => {
+                let key = self.load_key(&circuit.name, zkey, progress, cancel)?;
+                self.remember_verifying_key(&key);
+                if let Some(source) = verifying_key {
+                    self.check_verifying_key(&circuit.name, &key, source, cancel)?;
+                }
+                let generator = match witness_generator {
+                    Some(source) => Some(self.load_generator(&circuit.name, &key, source, symbols.as_ref(), cancel)?),
+                    None => None,
+                };
+                let constraints = match r1cs {
+                    Some(source) => {
+                        Some(self.load_constraints(&circuit.name, &key, source, symbols.as_ref(), cancel)?)
+                    }
+                    None => None,
+                };
+                let resident = key.info().bytes + generator.as_ref().map_or(0, Generator::memory_bytes);
+                let synthesizer = GrothSynthesizer {
+                    circuit: circuit.name.clone(),
+                    key: Arc::clone(&key),
+                    generator,
+                    constraints,
+                    threads: Arc::clone(&self.threads),
+                };
+                Ok(Arc::new(LoadedCircuit {
+                    key: CircuitKey::Groth16(key),
+                    synthesizer: Box::new(synthesizer),
+                    resident,
+                }))
+            }
+        }
+    }
+}
+
+impl Circuits {
+    /// The proving key at `source`, imported unless the cache has it.
+    pub fn load_key(
+        &self,
+        circuit: &str,
+        source: &Source,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        cancel: &Cancel,
+    ) -> Result<Arc<ProvingKey>, Failure> {
+        if let Some(key) = self.cached(source)? {
+            return Ok(key);
+        }
+        let what = format!("the key of circuit {circuit}");
+        let fetch_error = |e| fetch_failure(&e, &what, FailureKind::BadKey);
+        let control = ImportControl { progress, cancelled: &|| cancel.is_cancelled() };
+        let import = |path: PathBuf, sha256| {
+            self.threads.install(|| self.cache.import(&path, sha256, &control)).map_err(|e| key_failure(&e, &what))
+        };
+        if self.fetcher.is_local(&source.url) {
+            let file = self.fetcher.open_local(&source.url).map_err(fetch_error)?;
+            return import(open_path(&file), source.sha256);
+        }
+        let fetched = self
+            .fetcher
+            .fetch_file(
+                &source.url,
+                source.sha256,
+                self.key_limit,
+                &self.folder,
+                &|| cancel.is_cancelled(),
+                &|done, total| progress(done, total.unwrap_or(done)),
+            )
+            .map_err(fetch_error)?;
+        import(fetched.path(), Some(fetched.sha256))
+    }
+
+    /// The verifying key with this SHA-256, if a circuit with it has been loaded.
+    pub fn verifying_key(&self, digest: &[u8; 32]) -> Option<Vec<u8>> {
+        self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
+    }
+
+    fn remember_verifying_key(&self, key: &ProvingKey) {
+        let verifying = key.verifying_key();
+        self.verifying_keys
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(verifying.digest())
+            .or_insert_with(|| verifying.to_json().into_bytes());
+    }
+
+    fn require_kind(&self, circuit: &Circuit) -> Result<(), Failure> {
+        let simulated = matches!(circuit.kind, CircuitKind::Simulated(_));
+        if simulated == self.simulated {
+            return Ok(());
+        }
+        let message = if simulated {
+            format!("circuit {} is simulated: only an engine with --device simulated takes it", circuit.name)
+        } else {
+            format!("circuit {} needs a real device: start the engine without --device simulated", circuit.name)
+        };
+        Err(Failure { kind: FailureKind::BadKey, message })
+    }
+
+    /// The key in the cache, if its digest is known beforehand.
+    fn cached(&self, source: &Source) -> Result<Option<Arc<ProvingKey>>, Failure> {
+        match &source.sha256 {
+            Some(digest) => self.cache.get(digest).map_err(|e| key_failure(&e, "the key cache")),
+            None => Ok(None),
+        }
+    }
+
+    fn estimate_local(&self, circuit: &str, source: &Source) -> Result<u64, Failure> {
+        let what = format!("the key of circuit {circuit}");
+        let file = self.fetcher.open_local(&source.url).map_err(|e| fetch_failure(&e, &what, FailureKind::BadKey))?;
+        self.cache.estimate(&open_path(&file)).map_err(|e| key_failure(&e, &what))
+    }
+
+    fn check_verifying_key(
+        &self,
+        circuit: &str,
+        key: &ProvingKey,
+        source: &Source,
+        cancel: &Cancel,
+    ) -> Result<(), Failure> {
+        let what = format!("the verifying key of circuit {circuit}");
+        let bytes = self.fetch(source, &what, VERIFYING_KEY_LIMIT, cancel)?;
+        let expected = VerifyingKey::from_json(&bytes).map_err(|e| bad_key(format!("{what}: {e}")))?;
+        let found = key.verifying_key();
+        if expected.digest() == found.digest() {
+            return Ok(());
+        }
+        Err(bad_key(format!(
+            "the zkey of circuit {circuit} holds another verifying key (SHA-256 {}) than spec.groth16.verifyingKey \
+             ({}); one of the two files is not this circuit's",
+            crate::hex::encode(&found.digest()),
+            crate::hex::encode(&expected.digest())
+        )))
+    }
+
+    fn load_generator(
+        &self,
+        circuit: &str,
+        key: &ProvingKey,
+        source: &Source,
+        symbols: Option<&Source>,
+        cancel: &Cancel,
+    ) -> Result<Generator, Failure> {
+        let what = format!("the witness generator of circuit {circuit}");
+        let bytes = self.fetch(source, &what, GENERATOR_LIMIT, cancel)?;
+        let symbols = match symbols {
+            Some(source) => {
+                Some(self.fetch(source, &format!("the symbols of circuit {circuit}"), SYMBOLS_LIMIT, cancel)?)
+            }
+            None => None,
+        };
+        Ok(Generator::new(circuit, key.info(), bytes, symbols, self.circuit_log))
+    }
+
+    fn load_constraints(
+        &self,
+        circuit: &str,
+        key: &ProvingKey,
+        r1cs: &Source,
+        symbols: Option<&Source>,
+        cancel: &Cancel,
+    ) -> Result<Constraints, Failure> {
+        let what = format!("the r1cs of circuit {circuit}");
+        let read = R1cs::read(self.open(r1cs, &what, cancel)?).map_err(|e| bad_key(format!("{what}: {e}")))?;
+        let (header, info) = (read.header(), key.info());
+        if header.curve != info.curve || header.wires != info.variables {
+            return Err(bad_key(format!(
+                "{what} has {} wires on {}, the zkey {} on {}; they are of different circuits",
+                header.wires, header.curve, info.variables, info.curve
+            )));
+        }
+        let symbols = match symbols {
+            Some(source) => Some(self.open(source, &format!("the symbols of circuit {circuit}"), cancel)?),
+            None => None,
+        };
+        Ok(Constraints { r1cs: read, symbols })
+    }
+
+    /// A part of a circuit in memory.
+    fn fetch(&self, source: &Source, what: &str, limit: u64, cancel: &Cancel) -> Result<Vec<u8>, Failure> {
+        self.fetcher
+            .fetch_bytes(&source.url, source.sha256, limit, &|| cancel.is_cancelled(), &|_, _| {})
+            .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))
+    }
+
+    /// A part of a circuit as a file.
+    pub fn open(&self, source: &Source, what: &str, cancel: &Cancel) -> Result<FileSource, Failure> {
+        let fetched = self
+            .fetcher
+            .fetch_file(&source.url, source.sha256, self.key_limit, &self.folder, &|| cancel.is_cancelled(), &|_, _| {})
+            .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))?;
+        FileSource::open(&fetched.path()).map_err(|e| bad_key(format!("{what}: {e}")))
+    }
+}
+
+/// A path that leads to an open file whatever happens to its name.
+fn open_path(file: &std::fs::File) -> PathBuf {
+    use std::os::fd::AsRawFd as _;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn bad_key(message: String) -> Failure {
+    Failure { kind: FailureKind::BadKey, message }
+}
+
+/// A failed import of `what`.
+pub fn key_failure(error: &CacheError, what: &str) -> Failure {
+    let kind = match error {
+        CacheError::Import(ImportError::Cancelled) => FailureKind::Cancelled,
+        CacheError::Import(ImportError::DiskFull(_) | ImportError::Write(_))
+        | CacheError::Directory { .. }
+        | CacheError::Full { .. } => FailureKind::Internal,
+        CacheError::Import(_) | CacheError::DigestRequired => FailureKind::BadKey,
+    };
+    Failure { kind, message: format!("{what}: {error}") }
+}

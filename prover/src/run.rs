@@ -1,0 +1,233 @@
+//! `prover run`: manifests in, verified proofs out, on this machine.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use proofmill_engine::engine::{Engine, PartitionEvent, Watch};
+use proofmill_engine::job::{Failure, PartitionProof};
+use proofmill_engine::report;
+use proofmill_sources::policy::FileAccess;
+use serde_json::json;
+
+use crate::cli::RunArgs;
+use crate::environment::Environment;
+use crate::error::{CliError, failure_code, reason};
+use crate::interrupt::Interrupt;
+use crate::manifest::{self, FileUrls, PlannedJob};
+use crate::output;
+use crate::progress::{Form, Progress, seconds};
+use crate::wiring::{self, Wiring};
+
+/// How often Ctrl-C is looked for while nothing happens.
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+
+/// How long cancelled work may take to let go.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
+/// Proves every job of the manifests.
+pub fn run(args: RunArgs, environment: &Environment) -> Result<(), CliError> {
+    let interrupt = Interrupt::catch()?;
+    let (jobs, remarks) = manifest::plan(&args.files, FileUrls::Manifest)?;
+    for remark in remarks {
+        eprintln!("prover: {remark}");
+    }
+    let (engine, _) = wiring::start(&Wiring {
+        engine: &args.engine,
+        sources: &args.sources,
+        environment,
+        files: FileAccess::Manifest { base: "/".into() },
+        allow_urls: None,
+        refuse_insecure_keys: false,
+        circuit_log: args.circuit_log,
+        // A bad device shows at once: every proof is verified.
+        canary: false,
+    })?;
+    let failure = Run::new(&args, jobs, &engine, &interrupt).until_the_end()?;
+    let snapshot = engine.snapshot();
+    if args.json {
+        println!("{}", json!({"event": "report", "report": report::summary(&snapshot)}));
+    } else {
+        print!("\n{}", report::table(&snapshot));
+    }
+    if let Some(path) = &args.trace {
+        output::write_atomically(path, engine.trace().as_bytes())?;
+        eprintln!("trace: {} (open it in ui.perfetto.dev)", path.display());
+    }
+    engine.drain(CANCEL_GRACE);
+    failure.map_or(Ok(()), Err)
+}
+
+/// The jobs of one run on their way.
+struct Run<'a> {
+    args: &'a RunArgs,
+    jobs: Vec<RunningJob>,
+    by_name: HashMap<String, usize>,
+    engine: &'a Engine,
+    interrupt: &'a Interrupt,
+    progress: Progress,
+    /// Jobs that have not ended.
+    open: usize,
+    failed: usize,
+    /// The highest exit code of a failure.
+    worst: u8,
+}
+
+struct RunningJob {
+    planned: PlannedJob,
+    proofs: BTreeMap<u32, Arc<PartitionProof>>,
+    ended: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(args: &'a RunArgs, jobs: Vec<PlannedJob>, engine: &'a Engine, interrupt: &'a Interrupt) -> Self {
+        Self {
+            args,
+            by_name: jobs.iter().enumerate().map(|(index, job)| (job.name.clone(), index)).collect(),
+            progress: Progress::new(Form::choose(args.json), jobs.len()),
+            open: jobs.len(),
+            jobs: jobs
+                .into_iter()
+                .map(|planned| RunningJob { planned, proofs: BTreeMap::new(), ended: false })
+                .collect(),
+            engine,
+            interrupt,
+            failed: 0,
+            worst: 0,
+        }
+    }
+
+    /// Submits everything and shows what happens until the last job has ended; then how many failed, if any did.
+    fn until_the_end(mut self) -> Result<Option<CliError>, CliError> {
+        let events = forward(self.engine.watch(None));
+        for job in &self.jobs {
+            for submission in &job.planned.submissions {
+                self.engine.submit(submission.clone()).map_err(|e| CliError::Engine(e.to_string()))?;
+            }
+        }
+        let mut cancelled = false;
+        while self.open > 0 {
+            if self.interrupt.requested() && !cancelled {
+                cancelled = true;
+                eprintln!("prover: interrupted, cancelling (again to stop at once)");
+                (0..self.jobs.len()).for_each(|index| self.cancel(index));
+            }
+            match events.recv_timeout(INTERRUPT_POLL) {
+                Ok(event) => self.take(&event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(CliError::Engine("the engine stopped before its jobs had ended".into()));
+                }
+            }
+        }
+        self.progress.finish();
+        Ok(match self.failed {
+            _ if cancelled => Some(CliError::Interrupted),
+            0 => None,
+            failed => Some(CliError::Jobs { failed, all: self.jobs.len(), code: self.worst }),
+        })
+    }
+
+    fn take(&mut self, event: &PartitionEvent) {
+        let Some(&index) = self.by_name.get(&event.id.job) else { return };
+        let job = &mut self.jobs[index];
+        if job.ended {
+            return;
+        }
+        self.progress.show(&job.planned.name, &job.planned.circuit, event);
+        match &event.outcome {
+            None => {}
+            Some(Ok(proof)) => {
+                job.proofs.insert(event.id.partition, Arc::clone(proof));
+                if job.proofs.len() == job.planned.submissions.len() {
+                    self.succeed(index);
+                }
+            }
+            Some(Err(failure)) => self.fail(index, failure),
+        }
+    }
+
+    fn succeed(&mut self, index: usize) {
+        self.end(index);
+        let job = &self.jobs[index];
+        let name = &job.planned.name;
+        let proofs: Vec<&PartitionProof> = job.proofs.values().map(Arc::as_ref).collect();
+        let path = match output::write_proofs(&self.args.out.join(name), &proofs) {
+            Ok(path) => path,
+            Err(error) => {
+                self.progress.line(&format!("{name}: proved, but {error}"));
+                self.count(error.code());
+                return;
+            }
+        };
+        let total = proofs.iter().map(|proof| proof.timings.total).max().unwrap_or_default();
+        let insecure = proofs.iter().any(|proof| proof.insecure_key);
+        if self.args.json {
+            println!(
+                "{}",
+                json!({
+                    "event": "result", "job": name, "succeeded": true, "verified": true, "proof": path,
+                    "insecureKey": insecure, "milliseconds": total.as_millis() as u64,
+                    "timings": proofs.iter().map(|proof| proof.timings).collect::<Vec<_>>(),
+                })
+            );
+            return;
+        }
+        self.progress.line(&format!("{name}: proved and verified in {}: {}", seconds(total), path.display()));
+        if insecure {
+            self.progress.line(&format!(
+                "{name}: WARNING: the key of circuit {} is insecure: anyone can forge its proofs",
+                job.planned.circuit
+            ));
+        }
+    }
+
+    fn fail(&mut self, index: usize, failure: &Failure) {
+        self.end(index);
+        // Its other partitions are of no use any more.
+        self.cancel(index);
+        let name = &self.jobs[index].planned.name;
+        if self.args.json {
+            println!(
+                "{}",
+                json!({
+                    "event": "result", "job": name, "succeeded": false,
+                    "reason": failure.kind, "message": failure.message,
+                })
+            );
+        } else {
+            self.progress.line(&format!("{name}: {}: {}", reason(failure.kind), failure.message));
+        }
+        self.count(failure_code(failure.kind));
+    }
+
+    fn end(&mut self, index: usize) {
+        self.jobs[index].ended = true;
+        self.open -= 1;
+    }
+
+    fn cancel(&self, index: usize) {
+        for submission in &self.jobs[index].planned.submissions {
+            self.engine.cancel(&submission.id);
+        }
+    }
+
+    fn count(&mut self, code: u8) {
+        self.failed += 1;
+        self.worst = self.worst.max(code);
+    }
+}
+
+/// The events on a channel that can be waited for with a time limit.
+fn forward(mut watch: Watch) -> mpsc::Receiver<PartitionEvent> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        while let Some(event) = watch.blocking_recv() {
+            if sender.send(event).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}

@@ -1,0 +1,8 @@
+//! The binary `prover` as its users meet it: arguments in, files, words and exit codes out.
+#![allow(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod common;
+mod keys;
+mod run;
+#[cfg(feature = "serve")]
+mod serve;

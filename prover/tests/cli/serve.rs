@@ -1,0 +1,183 @@
+//! The daemon and its clients as processes: signals, lost clients, a thousand jobs.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::common::{Place, chain, eventually, finish, kill};
+
+/// A daemon with a unix socket in a place of its own.
+struct Daemon {
+    child: Child,
+    http: String,
+}
+
+impl Daemon {
+    fn start(place: &Place, more: &[&str]) -> Self {
+        let mut arguments =
+            vec!["serve", "--listen", "unix:engine.sock", "--http", "127.0.0.1:0", "--file-root", "data"];
+        arguments.extend(more);
+        std::fs::create_dir_all(place.path().join("data")).unwrap();
+        let mut child = place.command(&arguments).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().expect("the daemon says where it listens").unwrap();
+        let http = first.split("HTTP at ").nth(1).unwrap_or_else(|| panic!("{first}")).trim().to_owned();
+        // Keep reading, so that the daemon never blocks on its log.
+        std::thread::spawn(move || lines.for_each(drop));
+        let daemon = Self { child, http };
+        eventually("the daemon is ready", || daemon.get("/readyz").0 == 200);
+        daemon
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let url = format!("{}{path}", self.http);
+        let output = Command::new("curl").args(["-s", "-w", "\n%{http_code}", &url]).output().expect("curl");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (body, code) = text.rsplit_once('\n').unwrap_or(("", "0"));
+        (code.parse().unwrap_or(0), body.to_owned())
+    }
+
+    fn stop(mut self, signal: &str) -> Option<i32> {
+        kill(self.child.id(), signal);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Gone already after `stop`.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn simulated(name: &str, partitions: u32, milliseconds: u32, jobs: usize) -> String {
+    let mut text = format!(
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {{name: {name}}}\nspec:\n  simulated:\n    partitions: \
+         {partitions}\n    bytes: {{key: 1000, workingSet: 1000}}\n    milliseconds: {{msmG1: {milliseconds}}}\n"
+    );
+    for job in 0..jobs {
+        text += &format!(
+            "---\napiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {{name: {name}-{job}}}\n\
+             spec: {{circuitRef: {{name: {name}}}, input: {{inline: AAAA}}}}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn a_real_proof_through_the_daemon() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &[]);
+    std::fs::copy(chain("bn128").join("chain.zkey"), place.path().join("data/chain.zkey")).unwrap();
+    std::fs::copy(chain("bn128").join("chain.wtns"), place.path().join("here.wtns")).unwrap();
+    place.write(
+        "job.yaml",
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {name: c}\n\
+         spec: {groth16: {zkey: {url: \"file:chain.zkey\"}}}\n---\n\
+         apiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {name: j}\n\
+         spec: {circuitRef: {name: c}, input: {url: \"file:here.wtns\"}}\n",
+    );
+    let submit = ["submit", "-f", "job.yaml", "--to", "unix:engine.sock"];
+    place.run(&submit).expect(0).says("j: proved and verified");
+    place
+        .run(&[
+            "verify",
+            "--key",
+            chain("bn128").join("vk.json").to_str().unwrap(),
+            "--proof",
+            "proofs/j/proof.json",
+            "--public",
+            "proofs/j/public.json",
+        ])
+        .expect(0);
+    // A second time: the first result was acknowledged and forgotten, so it is proved anew.
+    place.run(&submit).expect(0);
+    let (code, metrics) = daemon.get("/metrics");
+    assert_eq!(code, 200);
+    assert!(metrics.contains("proofmill_partitions_total{circuit=\"c\",outcome=\"succeeded\"} 2"), "{metrics}");
+    assert!(metrics.contains("proofmill_device_seconds_total{"), "{metrics}");
+    place.run(&["status", "--to", "unix:engine.sock"]).expect(0).says("device cpu").says("ready");
+    // A key outside the root is refused.
+    place.write(
+        "outside.yaml",
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {name: o}\n\
+         spec: {groth16: {zkey: {url: \"file:../here.wtns\"}}}\n---\n\
+         apiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {name: o}\n\
+         spec: {circuitRef: {name: o}, input: {url: \"file:here.wtns\"}}\n",
+    );
+    place.run(&["submit", "-f", "outside.yaml", "--to", "unix:engine.sock"]).expect(3);
+    assert_eq!(daemon.stop("TERM"), Some(0));
+    place.run(&["status", "--to", "unix:engine.sock"]).expect(5).says("prover serve");
+}
+
+#[test]
+fn a_thousand_jobs_and_a_client_that_dies() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &["--device", "simulated"]);
+    place.write("many.yaml", simulated("many", 1, 2, 1000));
+    let arguments = ["submit", "--json", "-f", "many.yaml", "--to", "unix:engine.sock"];
+    // The first client is killed while its jobs run; the second one attaches to what is there.
+    let mut first = place.command(&arguments).spawn().unwrap();
+    eventually("jobs are queued", || daemon.get("/status").1.contains("many-"));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let ran = place.run(&arguments).expect(0);
+    assert_eq!(ran.stdout.lines().filter(|line| line.contains("\"succeeded\":true")).count(), 1000);
+    let (_, metrics) = daemon.get("/metrics");
+    assert!(metrics.contains("proofmill_partitions_total{circuit=\"many\",outcome=\"succeeded\"} 1000"), "{metrics}");
+    assert_eq!(daemon.stop("TERM"), Some(0));
+}
+
+#[test]
+fn sigterm_during_work_finishes_it() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &["--device", "simulated", "--grace", "60s"]);
+    place.write("slow.yaml", simulated("slow", 1, 2000, 1));
+    let submit = place.command(&["submit", "-f", "slow.yaml", "--to", "unix:engine.sock"]).spawn().unwrap();
+    eventually("the job is proving", || daemon.get("/status").1.contains("Proving"));
+    let pid = daemon.child.id();
+    kill(pid, "TERM");
+    eventually("the daemon is not ready any more", || daemon.get("/readyz").0 != 200);
+    let ran = crate::common::ran(submit.wait_with_output().unwrap());
+    ran.expect(0).says("slow-0: proved and verified");
+    let mut daemon = daemon;
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn sigterm_hands_back_what_does_not_finish() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &["--device", "simulated", "--grace", "500ms"]);
+    place.write("long.yaml", simulated("long", 1, 600_000, 1));
+    let submit = place.command(&["submit", "-f", "long.yaml", "--to", "unix:engine.sock"]).spawn().unwrap();
+    eventually("the job is proving", || daemon.get("/status").1.contains("Proving"));
+    assert_eq!(daemon.stop("TERM"), Some(0));
+    crate::common::ran(submit.wait_with_output().unwrap()).expect(5).says("Draining");
+}
+
+#[test]
+fn kill_9_loses_nothing_but_the_work_under_way() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &["--device", "simulated"]);
+    place.write("slow.yaml", simulated("slow", 1, 1500, 1));
+    let submit = place.command(&["submit", "-f", "slow.yaml", "--to", "unix:engine.sock"]).spawn().unwrap();
+    eventually("the job is proving", || daemon.get("/status").1.contains("Proving"));
+    assert_eq!(daemon.stop("KILL"), None);
+    // The client goes on asking; a daemon on the same socket, stale file and all, gets the job again.
+    std::thread::sleep(Duration::from_millis(300));
+    let _second = Daemon::start(&place, &["--device", "simulated"]);
+    crate::common::ran(submit.wait_with_output().unwrap()).expect(0).says("slow-0: proved and verified");
+}
+
+#[test]
+fn wrong_addresses_are_usage_errors() {
+    let place = Place::new();
+    place.run(&["serve", "--listen", "nowhere"]).expect(2).says("unix:");
+    place.run(&["serve", "--listen", "0.0.0.0:0", "--http", "127.0.0.1:0"]).expect(2).says("--insecure");
+    place.run(&["serve", "--http", "nowhere"]).expect(2).says("--http");
+    place.run(&["status", "--to", "nowhere"]).expect(2);
+    let mut command = place.command(&["serve", "--listen", "unix:missing/engine.sock", "--http", "127.0.0.1:0"]);
+    command.env("RUST_LOG", "error");
+    finish(command).expect(5).says("missing/engine.sock");
+}
