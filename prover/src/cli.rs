@@ -243,9 +243,25 @@ pub struct ServeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Daemon")]
 pub struct DaemonArgs {
-    /// Address of the daemon's gRPC service: HOST:PORT or unix:PATH.
+    /// Address of the daemon's gRPC service: HOST:PORT, unix:PATH, or https://HOST:PORT for mutual TLS.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000")]
     pub to: String,
+
+    /// This client's certificate chain (PEM); its name must be operator.proofmill.dev.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    pub tls_cert: Option<PathBuf>,
+
+    /// This client's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// The CA (PEM) that signs the daemon.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
+
+    /// The name in the daemon's certificate [default: the host of --to].
+    #[arg(long, value_name = "NAME", requires = "tls_cert")]
+    pub tls_name: Option<String>,
 }
 
 /// Flags of `prover submit`.

@@ -12,6 +12,8 @@
 pub mod bench;
 pub mod circuits;
 pub mod cli;
+#[cfg(feature = "serve")]
+pub mod daemon;
 pub mod dev;
 pub mod environment;
 pub mod error;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use proofmill_proto::{names, v1};
-use proofmill_server::client::{Client, ClientConfig, ClientError};
 
 use crate::cli::StatusArgs;
+use crate::daemon::{self, client_error};
 use crate::error::CliError;
 use crate::progress::seconds;
 
@@ -17,16 +17,15 @@ const SHOWN: usize = 20;
 
 /// Prints the status once, or again and again.
 pub fn status(args: StatusArgs) -> Result<(), CliError> {
-    let address = args.daemon.to.parse().map_err(|e: ClientError| CliError::Usage(format!("--to: {e}")))?;
+    let config = daemon::config(&args.daemon)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| CliError::Engine(format!("cannot start: {e}")))?;
     runtime.block_on(async {
-        let failed = |e: ClientError| CliError::Engine(e.to_string());
-        let client = Client::new(ClientConfig::new(address)).map_err(failed)?;
+        let client = daemon::connect(config)?;
         if !args.watch {
-            print!("{}", shown(&client.status(true).await.map_err(failed)?, args.json));
+            print!("{}", shown(&client.status(true).await.map_err(client_error)?, args.json));
             return Ok(());
         }
         let clear = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !args.json;
@@ -37,7 +36,7 @@ pub fn status(args: StatusArgs) -> Result<(), CliError> {
                 std::io::Write::flush(&mut std::io::stdout()).is_ok()
             })
             .await
-            .map_err(failed)
+            .map_err(client_error)
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proofmill_engine::job::{Failure, Input, PartitionProof};
 use proofmill_proto::v1;
-use proofmill_server::client::{Client, ClientConfig, ClientError};
+use proofmill_server::client::Client;
 use proofmill_sources::Fetcher;
 use proofmill_sources::policy::Policy;
 use serde_json::json;
@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::cli::SubmitArgs;
+use crate::daemon::{self, client_error};
 use crate::environment::Environment;
 use crate::error::{CliError, reason};
 use crate::hex;
@@ -34,7 +35,7 @@ const FOLLOWED: usize = 64;
 /// Submits every job and waits for all.
 pub fn submit(args: SubmitArgs, _environment: &Environment) -> Result<(), CliError> {
     let interrupt = Interrupt::catch()?;
-    let address = args.daemon.to.parse().map_err(|e: ClientError| CliError::Usage(format!("--to: {e}")))?;
+    let config = daemon::config(&args.daemon)?;
     let (jobs, remarks) = manifest::plan(&args.files, FileUrls::Daemon)?;
     for remark in remarks {
         eprintln!("prover: {remark}");
@@ -46,7 +47,7 @@ pub fn submit(args: SubmitArgs, _environment: &Environment) -> Result<(), CliErr
         .build()
         .map_err(|e| CliError::Engine(format!("cannot start threads: {e}")))?;
     runtime.block_on(async {
-        let client = Client::new(ClientConfig::new(address)).map_err(client_error)?;
+        let client = daemon::connect(config)?;
         let mut following = follow(&client, &jobs).await?;
         let (mut failed, mut worst) = (0, 0);
         loop {
@@ -215,16 +216,5 @@ async fn cancel(client: &Client, jobs: &[PlannedJob]) {
 async fn interrupted(interrupt: &Interrupt) {
     while !interrupt.requested() {
         tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-fn client_error(error: ClientError) -> CliError {
-    match error {
-        ClientError::Address(_) | ClientError::TlsSettings(_) | ClientError::Tls(_) => {
-            CliError::Usage(error.to_string())
-        }
-        ClientError::Refused { .. } | ClientError::Unreachable { .. } | ClientError::Nonsense(_) => {
-            CliError::Engine(error.to_string())
-        }
     }
 }

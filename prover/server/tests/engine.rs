@@ -36,7 +36,12 @@ impl KeySource for World {
         Ok(KeyEstimate { resident: circuit.key_bytes })
     }
 
-    fn load(&self, circuit: &Circuit, _: &dyn Fn(u64, u64), _: &Cancel) -> Result<Arc<LoadedCircuit>, Failure> {
+    fn load(
+        &self,
+        circuit: &Circuit,
+        _: &(dyn Fn(u64, u64) + Sync),
+        _: &Cancel,
+    ) -> Result<Arc<LoadedCircuit>, Failure> {
         let CircuitKind::Simulated(circuit) = &circuit.kind else { panic!("only simulated circuits") };
         Ok(Arc::new(LoadedCircuit {
             key: CircuitKey::Simulated(Arc::new(circuit.clone())),

@@ -151,7 +151,7 @@ impl KeySource for World {
     fn load(
         &self,
         circuit: &Circuit,
-        progress: &dyn Fn(u64, u64),
+        progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
     ) -> Result<Arc<LoadedCircuit>, Failure> {
         self.loads.fetch_add(1, Ordering::Relaxed);

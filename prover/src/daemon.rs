@@ -1,0 +1,39 @@
+//! How `submit` and `status` reach a daemon.
+
+use proofmill_server::client::{Client, ClientConfig, ClientError, ClientTls};
+
+use crate::cli::DaemonArgs;
+use crate::error::CliError;
+
+/// Where the daemon is and how it is reached.
+pub fn config(args: &DaemonArgs) -> Result<ClientConfig, CliError> {
+    let address = args.to.parse().map_err(|e: ClientError| CliError::Usage(format!("--to: {e}")))?;
+    let mut config = ClientConfig::new(address);
+    config.tls = match (&args.tls_cert, &args.tls_key, &args.tls_ca) {
+        (Some(certificate), Some(key), Some(ca)) => Some(ClientTls {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            ca: ca.clone(),
+            server_name: args.tls_name.clone(),
+        }),
+        _ => None,
+    };
+    Ok(config)
+}
+
+/// A client; needs a tokio runtime.
+pub fn connect(config: ClientConfig) -> Result<Client, CliError> {
+    Client::new(config).map_err(client_error)
+}
+
+/// A client's error as the command's: wrong settings are the user's to mend.
+pub fn client_error(error: ClientError) -> CliError {
+    match error {
+        ClientError::Address(_) | ClientError::TlsSettings(_) | ClientError::Tls(_) => {
+            CliError::Usage(error.to_string())
+        }
+        ClientError::Refused { .. } | ClientError::Unreachable { .. } | ClientError::Nonsense(_) => {
+            CliError::Engine(error.to_string())
+        }
+    }
+}
