@@ -3,7 +3,7 @@
 //! - [`run`]: manifests in, verified proofs out, on this machine.
 //! - [`serve`], [`submit`], [`status`]: the daemon and its clients (feature `serve`).
 //! - [`import`], [`inspect`], [`verify`], [`export`]: keys and proofs as files.
-//! - [`bench`], [`dev`]: measurements and development tools.
+//! - [`mod@bench`], [`dev`]: measurements and development tools.
 //!
 //! and what they share: [`cli`] (flags), [`manifest`] (documents to submissions), [`circuits`] (how the engine gets its
 //! keys and assignments), [`inputs`] (how it gets its inputs), [`wiring`] (an engine from flags), [`progress`] and

@@ -155,7 +155,7 @@ fn proxies_are_used_as_told() {
     let fetcher = Fetcher::new(Policy { network: network.clone(), addresses, ..Policy::serve(None) }).unwrap();
     assert!(!format!("{fetcher:?}").contains("secret"));
     // The proxy itself may be internal; a name that only it can resolve is its business.
-    assert_eq!(get(&fetcher, "http://files.invalid/x").unwrap(), b"proxied http://files.invalid/x");
+    assert_eq!(get(&fetcher, "http://store.invalid/x").unwrap(), b"proxied http://store.invalid/x");
     assert!(proxy.seen()[0].header("proxy-authorization").is_some());
     assert_eq!(get(&fetcher, &direct.url("/x")).unwrap(), b"direct");
     for url in ["http://localhost/x", "http://169.254.169.254/x", "http://[::ffff:127.0.0.1]/x"] {

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`start`] | a partition on its way: the steps of `prove_start` |
+//! | `start` | a partition on its way: the steps of `prove_start` |
 //! | `group` | multi-scalar multiplications whose tasks share steps |
 //! | `cache` | working memory and tables kept between partitions |
 //!

@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/keys/SHA256.key   entries: read-only, complete, never written again; replaced by rename, deleted as names
 //! DIR/tmp/...           imports under way; each is locked by its process, an unlocked one is litter
-//! DIR/locks/XXXX        one import of a key at a time, over all processes
+//! DIR/locks/NNNN        one import of a key at a time, over all processes
 //! DIR/lock              held for moments, while space is counted and made
 //! ```
 //!
