@@ -228,7 +228,7 @@ impl Circuits {
             }
             None => None,
         };
-        Ok(Generator::new(circuit, key.info(), bytes, symbols, self.circuit_log))
+        Ok(Generator::new(circuit, key.info(), bytes, symbols, self.circuit_log, Arc::clone(&self.threads)))
     }
 
     fn load_constraints(

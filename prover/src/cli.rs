@@ -128,6 +128,11 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub simulated_devices: u16,
 
+    /// A fault of simulated device 0, as KIND@N: partition N (from 0) meets it. KIND is prepare, step, stall, finish or
+    /// invalid-proof. May be given several times.
+    #[arg(long = "simulated-fault", value_name = "KIND@N", value_parser = parse_fault)]
+    pub simulated_faults: Vec<(u64, FaultKind)>,
+
     /// Threads that turn inputs into assignments [default: 1 up to 4 cores, then a quarter of them].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub synthesis_workers: Option<u16>,
@@ -152,6 +157,21 @@ pub enum DeviceKind {
     Cpu,
     /// Scripted durations instead of mathematics, for Circuits of the kind `simulated` only.
     Simulated,
+}
+
+/// The faults that a simulated device can be told to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// `prepare` fails.
+    Prepare,
+    /// A step fails.
+    Step,
+    /// A step takes a second longer.
+    Stall,
+    /// `prove_finish` fails.
+    Finish,
+    /// The proof does not verify.
+    InvalidProof,
 }
 
 /// Flags of every command that fetches inputs or keys.
@@ -478,6 +498,21 @@ fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A fault and the partition that meets it, from `step@3`.
+fn parse_fault(text: &str) -> Result<(u64, FaultKind), String> {
+    let wrong = || "needs KIND@N, such as step@3; KIND is prepare, step, stall, finish or invalid-proof".to_owned();
+    let (kind, place) = text.split_once('@').ok_or_else(wrong)?;
+    let kind = match kind {
+        "prepare" => FaultKind::Prepare,
+        "step" => FaultKind::Step,
+        "stall" => FaultKind::Stall,
+        "finish" => FaultKind::Finish,
+        "invalid-proof" => FaultKind::InvalidProof,
+        _ => return Err(wrong()),
+    };
+    Ok((place.parse().map_err(|_| wrong())?, kind))
+}
+
 /// A duration from `500ms`, `30s`, `10m`, `2h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -516,6 +551,15 @@ mod tests {
         assert_eq!(parse_size("2 GB"), Ok(2_000_000_000));
         for bad in ["", "GiB", "1.GiB", "-1", "1e9", "99999999999TiB", "1.0000000001GiB", "7 parsecs", "1..2"] {
             assert!(parse_size(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn faults() {
+        assert_eq!(parse_fault("step@3"), Ok((3, FaultKind::Step)));
+        assert_eq!(parse_fault("invalid-proof@0"), Ok((0, FaultKind::InvalidProof)));
+        for bad in ["", "step", "step@", "step@-1", "melt@1", "@1"] {
+            assert!(parse_fault(bad).is_err(), "{bad:?} was taken");
         }
     }
 

@@ -51,6 +51,7 @@ impl Progress {
         let overall = (form == Form::Bars && jobs > 1).then(|| {
             let bar = screen.add(ProgressBar::new(jobs as u64));
             bar.set_style(style("{pos}/{len} jobs {wide_bar} {elapsed}"));
+            bar.tick();
             bar
         });
         Self { form, screen, overall, bars: BTreeMap::new(), loads: BTreeMap::new(), last: BTreeMap::new() }
@@ -120,7 +121,7 @@ impl Progress {
             if let Some(overall) = &self.overall {
                 overall.inc(1);
             }
-        } else if event.state != PartitionState::Queued && (self.bars.len() < BARS || self.bars.contains_key(job)) {
+        } else if self.bars.contains_key(job) || (event.state != PartitionState::Queued && self.bars.len() < BARS) {
             let bar = self.bars.entry(job.to_owned()).or_insert_with(|| {
                 let bar = self.screen.add(ProgressBar::new_spinner());
                 bar.set_style(style("{spinner} {prefix}: {msg} {elapsed}"));

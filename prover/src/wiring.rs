@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use proofmill_engine::engine::{Config, Engine, Parts};
 use proofmill_engine::memory;
@@ -10,13 +11,13 @@ use proofmill_engine::parts::{Canary, SystemClock};
 use proofmill_groth16::canary as groth16;
 use proofmill_groth16::device::SharedDevice;
 use proofmill_groth16::device::cpu::CpuDevice;
-use proofmill_groth16::device::simulated::{SimulatedDevice, SystemSleeper};
+use proofmill_groth16::device::simulated::{Fault, SimulatedDevice, SystemSleeper};
 use proofmill_groth16::key::cache::KeyCache;
 use proofmill_sources::Fetcher;
 use proofmill_sources::policy::{Allow, FileAccess, ObjectOptions, Policy, ProxySettings};
 
 use crate::circuits::Circuits;
-use crate::cli::{DeviceKind, EngineArgs, SourceArgs};
+use crate::cli::{DeviceKind, EngineArgs, FaultKind, SourceArgs};
 use crate::environment::Environment;
 use crate::error::CliError;
 use crate::inputs::Inputs;
@@ -158,11 +159,22 @@ fn devices(args: &EngineArgs, cores: usize) -> Result<Vec<SharedDevice>, CliErro
             let device = CpuDevice::new(threads).map_err(|e| CliError::Engine(e.to_string()))?;
             Ok(vec![Arc::new(device)])
         }
-        DeviceKind::Simulated => Ok((0..args.simulated_devices)
-            .map(|index| {
-                Arc::new(SimulatedDevice::new(format!("simulated-{index}"), None, Arc::new(SystemSleeper)))
-                    as SharedDevice
-            })
-            .collect()),
+        DeviceKind::Simulated => Ok((0..args.simulated_devices).map(|index| simulated(args, index)).collect()),
     }
+}
+
+/// A simulated device; the first has the faults that were asked for.
+fn simulated(args: &EngineArgs, index: u16) -> SharedDevice {
+    let mut device = SimulatedDevice::new(format!("simulated-{index}"), None, Arc::new(SystemSleeper));
+    for (place, kind) in args.simulated_faults.iter().filter(|_| index == 0) {
+        let fault = match kind {
+            FaultKind::Prepare => Fault::Prepare,
+            FaultKind::Step => Fault::Step { step: 0 },
+            FaultKind::Stall => Fault::Stall { step: 0, extra: Duration::from_secs(1) },
+            FaultKind::Finish => Fault::Finish,
+            FaultKind::InvalidProof => Fault::InvalidProof,
+        };
+        device = device.with_fault(*place, fault);
+    }
+    Arc::new(device)
 }

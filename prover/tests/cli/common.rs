@@ -148,3 +148,18 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// A manifest of a simulated circuit and jobs `NAME-0`, `NAME-1`, ….
+pub fn simulated(name: &str, partitions: u32, milliseconds: u32, jobs: usize) -> String {
+    let mut text = format!(
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {{name: {name}}}\nspec:\n  simulated:\n    partitions: \
+         {partitions}\n    bytes: {{key: 1000, workingSet: 1000}}\n    milliseconds: {{msmG1: {milliseconds}}}\n"
+    );
+    for job in 0..jobs {
+        text += &format!(
+            "---\napiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {{name: {name}-{job}}}\n\
+             spec: {{circuitRef: {{name: {name}}}, input: {{inline: AAAA}}}}\n"
+        );
+    }
+    text
+}

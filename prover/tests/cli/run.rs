@@ -1,6 +1,6 @@
 //! `prover run` as a user sees it.
 
-use crate::common::{Place, chain, finish, kill, ran, root};
+use crate::common::{Place, chain, finish, kill, ran, root, simulated};
 use serde_json::Value;
 
 fn wtns(curve: &str) -> String {
@@ -212,6 +212,31 @@ fn simulated_circuits_need_a_simulated_device() {
     let manifest = manifest.to_str().unwrap();
     place.run(&["run", "-f", manifest]).expect(3).says("--device simulated");
     place.run(&["run", "--device", "simulated", "-f", manifest]).expect(0).says("proved and verified");
+}
+
+#[test]
+fn device_faults_are_survived_or_named() {
+    let place = Place::new();
+    let run = |partitions: u32, faults: &[&str]| {
+        let manifest = place.write("simulated.yaml", simulated("s", partitions, 5, 1));
+        let mut arguments = vec!["run", "--device", "simulated", "-f", manifest.to_str().unwrap()];
+        arguments.extend(faults.iter().flat_map(|fault| ["--simulated-fault", fault]));
+        place.run(&arguments)
+    };
+    // Each kind once, far enough apart that no partition meets two: another try succeeds.
+    run(20, &["prepare@0", "step@5", "finish@10", "stall@15", "invalid-proof@20"]).expect(0).says("s-0: proved");
+    // One partition that meets a fault at every try.
+    run(1, &["step@0", "step@1", "step@2"]).expect(5).says("DeviceFault").says("simulated-0");
+    run(1, &["melt@1"]).expect(2).says("KIND@N");
+}
+
+#[test]
+fn a_deadline_that_passes_is_a_failure() {
+    let place = Place::new();
+    let text =
+        simulated("slow", 1, 60_000, 1).replace("spec: {circuitRef", "spec: {activeDeadlineSeconds: 1, circuitRef");
+    let manifest = place.write("slow.yaml", text);
+    place.run(&["run", "--device", "simulated", "-f", manifest.to_str().unwrap()]).expect(5).says("DeadlineExceeded");
 }
 
 #[test]

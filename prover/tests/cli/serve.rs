@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::common::{Place, chain, eventually, finish, kill};
+use crate::common::{Place, chain, eventually, finish, kill, simulated};
 
 /// A daemon with a unix socket in a place of its own.
 struct Daemon {
@@ -49,20 +49,6 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn simulated(name: &str, partitions: u32, milliseconds: u32, jobs: usize) -> String {
-    let mut text = format!(
-        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {{name: {name}}}\nspec:\n  simulated:\n    partitions: \
-         {partitions}\n    bytes: {{key: 1000, workingSet: 1000}}\n    milliseconds: {{msmG1: {milliseconds}}}\n"
-    );
-    for job in 0..jobs {
-        text += &format!(
-            "---\napiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {{name: {name}-{job}}}\n\
-             spec: {{circuitRef: {{name: {name}}}, input: {{inline: AAAA}}}}\n"
-        );
-    }
-    text
 }
 
 #[test]

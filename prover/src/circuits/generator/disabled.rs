@@ -1,16 +1,26 @@
 //! No generator is built in: circuits that name one load, and only inputs that need it fail, saying how to get it.
 
+use std::sync::Arc;
+
 use proofmill_engine::job::{Failure, FailureKind};
 use proofmill_engine::parts::Cancel;
 use proofmill_groth16::assignment::Witness;
 use proofmill_groth16::key::KeyInfo;
+use rayon::ThreadPool;
 
 /// Stands for a generator that can't be run.
 pub struct Generator;
 
 impl Generator {
     /// Keeps nothing.
-    pub fn new(_circuit: &str, _key: &KeyInfo, _wasm: Vec<u8>, _symbols: Option<Vec<u8>>, _log: bool) -> Self {
+    pub fn new(
+        _circuit: &str,
+        _key: &KeyInfo,
+        _wasm: Vec<u8>,
+        _symbols: Option<Vec<u8>>,
+        _log: bool,
+        _threads: Arc<ThreadPool>,
+    ) -> Self {
         Self
     }
 

@@ -1,12 +1,13 @@
 //! circom's generator in wasmtime, compiled when the first input needs it: jobs that bring a witness do not wait.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use proofmill_circom::{CircomError, ErrorKind, Limits, WitnessGenerator};
 use proofmill_engine::job::{Failure, FailureKind};
 use proofmill_engine::parts::Cancel;
 use proofmill_groth16::assignment::Witness;
 use proofmill_groth16::key::KeyInfo;
+use rayon::ThreadPool;
 
 /// Compiled code takes about so many bytes a byte of WebAssembly (measured: 2.9 to 3.4 for npm's circuits).
 const COMPILED_RATIO: u64 = 4;
@@ -18,14 +19,22 @@ pub struct Generator {
     wasm: Vec<u8>,
     symbols: Option<Vec<u8>>,
     log: bool,
+    threads: Arc<ThreadPool>,
     compiled: OnceLock<Result<WitnessGenerator, Failure>>,
 }
 
 impl Generator {
     /// For a circuit with this key. `log` prints the circuit's `log()` lines on stderr. With `symbols`, circom's .sym, errors
     /// name the signals that are missing; the module itself knows only hashes of names.
-    pub fn new(circuit: &str, key: &KeyInfo, wasm: Vec<u8>, symbols: Option<Vec<u8>>, log: bool) -> Self {
-        Self { circuit: circuit.to_owned(), key: key.clone(), wasm, symbols, log, compiled: OnceLock::new() }
+    pub fn new(
+        circuit: &str,
+        key: &KeyInfo,
+        wasm: Vec<u8>,
+        symbols: Option<Vec<u8>>,
+        log: bool,
+        threads: Arc<ThreadPool>,
+    ) -> Self {
+        Self { circuit: circuit.to_owned(), key: key.clone(), wasm, symbols, log, threads, compiled: OnceLock::new() }
     }
 
     /// The witness for an input in snarkjs's JSON. The first call compiles, others wait for it.
@@ -65,7 +74,7 @@ impl Generator {
                 None => Ok(generator),
             }
         };
-        let generator = compile().map_err(|e| bad(e.to_string()))?;
+        let generator = self.threads.install(compile).map_err(|e| bad(e.to_string()))?;
         if generator.curve() != self.key.curve || generator.witness_size() != self.key.variables {
             return Err(bad(format!(
                 "it makes {} values on {}, the zkey takes {} on {}; they are of different circuits",
