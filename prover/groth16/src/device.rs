@@ -101,6 +101,11 @@ pub trait Device: Send + Sync {
     /// What one partition of this circuit takes.
     fn working_set(&self, key: &CircuitKey) -> WorkingSet;
 
+    /// CPU time since its start of threads of its own, besides those that call it; `None` if it has none.
+    fn cpu_time(&self) -> Option<Duration> {
+        None
+    }
+
     /// Host work before the lease is needed (`host_prep`): consumes the assignment, sets up the steps.
     fn prepare(
         &self,

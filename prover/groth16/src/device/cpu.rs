@@ -12,7 +12,8 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rayon::ThreadPool;
 
@@ -37,9 +38,13 @@ pub struct CpuDevice(Arc<Inner>);
 struct Inner {
     id: String,
     pool: ThreadPool,
+    clocks: Clocks,
     bn254: Cache<Bn254>,
     bls12381: Cache<Bls12381>,
 }
+
+/// The CPU clocks of the pool's threads.
+type Clocks = Arc<Mutex<Vec<libc::clockid_t>>>;
 
 /// A key of suite `S` that a partition holds while it is proved.
 pub trait HeldKey<S: Suite>: Send + Sync {
@@ -64,11 +69,22 @@ mod sealed {
 impl CpuDevice {
     /// A pool of `threads` threads called `prove-N`. The error is the system's, when it gives no threads.
     pub fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let clocks = Clocks::default();
+        let started = Arc::clone(&clocks);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.max(1))
             .thread_name(|index| format!("prove-{index}"))
+            .start_handler(move |_| {
+                started.lock().unwrap_or_else(PoisonError::into_inner).extend(own_cpu_clock());
+            })
             .build()?;
-        Ok(Self(Arc::new(Inner { id: "cpu".into(), pool, bn254: Cache::default(), bls12381: Cache::default() })))
+        Ok(Self(Arc::new(Inner {
+            id: "cpu".into(),
+            pool,
+            clocks,
+            bn254: Cache::default(),
+            bls12381: Cache::default(),
+        })))
     }
 
     /// How many threads the pool has.
@@ -116,6 +132,11 @@ impl Device for CpuDevice {
             ProvingKey::Bn254(key) => start::working_set(&key.view(), self.threads()),
             ProvingKey::Bls12381(key) => start::working_set(&key.view(), self.threads()),
         }
+    }
+
+    fn cpu_time(&self) -> Option<Duration> {
+        let clocks = self.0.clocks.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(clocks.iter().map(|&clock| read_clock(clock)).sum())
     }
 
     fn prepare(
@@ -180,8 +201,49 @@ macro_rules! suite {
 suite!(Bn254, bn254);
 suite!(Bls12381, bls12381);
 
+/// The clock of the calling thread's CPU time, readable by the whole process while the thread lives.
+fn own_cpu_clock() -> Option<libc::clockid_t> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the calling thread lives, and `clock` is a valid place for its clock's number.
+    let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } != 0;
+    (!failed).then_some(clock)
+}
+
+/// A clock's time; zero for one whose thread is gone.
+fn read_clock(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that outlives the call; a clock that is no more is an error, not a fault.
+    let failed = unsafe { libc::clock_gettime(clock, &raw mut time) } != 0;
+    if failed {
+        return Duration::ZERO;
+    }
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
 /// What a panic said, if it said anything.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("internal error: {}", text.unwrap_or("a computation stopped without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pools_cpu_time_is_that_of_all_its_threads() {
+        let device = CpuDevice::new(2).unwrap();
+        let before = device.cpu_time().unwrap();
+        let burn = Duration::from_millis(20);
+        device.0.pool.broadcast(|_| {
+            let clock = own_cpu_clock().unwrap();
+            let begin = read_clock(clock);
+            let mut number = 1_u64;
+            while read_clock(clock) - begin < burn {
+                number = std::hint::black_box(number.wrapping_mul(3));
+            }
+        });
+        let used = device.cpu_time().unwrap() - before;
+        assert!(used >= 2 * burn, "both threads count: {used:?}");
+    }
 }
