@@ -6,115 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use proofmill_groth16::device::simulated::SimulatedCircuit;
-use proofmill_groth16::device::{BusySpan, Phase, StepReport, WorkingSet};
-use proofmill_groth16::proof::Proof;
+use proofmill_groth16::device::StepReport;
 
-use crate::core::budget::Area;
-use crate::core::device::Work;
 use crate::core::{Action, Core, DeviceFacts, Event, Grant, KeyFacts, KeyId, Ticket, Verdict, WorkerId};
 use crate::engine::{Config, PartitionEvent, SubmitError, Submitted};
-use crate::job::{
-    Circuit, CircuitKind, Failure, FailureKind, Input, Outcome, PartitionId, PartitionProof, Priority, Source,
-    Submission, Timings,
-};
+use crate::job::{FailureKind, Input, Outcome, PartitionId, Priority, Source, Submission};
 use crate::ledger::DeviceTime;
 use crate::meter::Usage;
 
-pub const MIB: u64 = 1 << 20;
+mod checks;
+mod script;
 
-pub const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-/// One step of `prove_start`.
-#[derive(Clone, Debug)]
-pub struct StepScript {
-    pub phase: Phase,
-    pub length: Duration,
-    pub spans: Vec<BusySpan>,
-}
-
-/// What one partition does. Faults are consumed one per try.
-#[derive(Clone, Debug)]
-pub struct Script {
-    pub input_bytes: u64,
-    pub fetch: Duration,
-    pub synthesis: Duration,
-    pub synthesis_fails: bool,
-    /// From a command to the thread's begin.
-    pub wake: Duration,
-    pub prepare: Duration,
-    pub steps: Vec<StepScript>,
-    pub output: Duration,
-    pub finish: Duration,
-    pub verify: Duration,
-    /// Per try: where it fails.
-    pub faults: Vec<Fault>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    None,
-    Prepare,
-    Step(usize),
-    Output,
-    Finish,
-    Invalid,
-}
-
-impl Default for Script {
-    fn default() -> Self {
-        Self {
-            input_bytes: 100,
-            fetch: ms(1),
-            synthesis: ms(1),
-            synthesis_fails: false,
-            wake: Duration::ZERO,
-            prepare: ms(1),
-            steps: vec![mk_step(Phase::MsmG1, 1)],
-            output: ms(1),
-            finish: ms(1),
-            verify: ms(1),
-            faults: Vec::new(),
-        }
-    }
-}
-
-/// A step that is busy with one phase throughout.
-pub fn mk_step(phase: Phase, length: u64) -> StepScript {
-    let activity = proofmill_groth16::device::Activity::Kernel(phase);
-    StepScript { phase, length: ms(length), spans: vec![BusySpan { activity, start: Duration::ZERO, end: ms(length) }] }
-}
-
-/// What one circuit does.
-#[derive(Clone, Debug)]
-pub struct KeyScript {
-    pub estimated: u64,
-    pub resident: u64,
-    pub scratch: u64,
-    pub set: WorkingSet,
-    pub estimate: Duration,
-    pub load: Duration,
-    /// So many loads fail first.
-    pub failures: u32,
-    pub checks_constraints: bool,
-}
-
-impl Default for KeyScript {
-    fn default() -> Self {
-        Self {
-            estimated: MIB,
-            resident: MIB,
-            scratch: 0,
-            set: WorkingSet { evaluations: MIB, host: MIB, device: MIB },
-            estimate: Duration::ZERO,
-            load: ms(1),
-            failures: 0,
-            checks_constraints: false,
-        }
-    }
-}
+pub use script::{Fault, KeyScript, MIB, Script, StepScript, mk_circuit, mk_id, mk_step, ms};
+use script::{fails, mk_failure, mk_proof};
 
 /// A job of a thread that takes part of the account of a device.
 #[derive(Clone, Debug)]
@@ -537,121 +441,4 @@ impl Sim {
         }
         self.events.push(event);
     }
-
-    /// Whoever starts now comes before everybody who could have started instead.
-    fn check_order(&self, action: &Action) {
-        let order = |ticket: &Ticket| self.core.partitions.get(ticket).map(|partition| partition.order);
-        match action {
-            Action::Synthesize { ticket, .. } => {
-                if let (Some(mine), Some(&first)) = (order(ticket), self.core.ready.first()) {
-                    assert!(mine < first, "{mine:?} was synthesised before {first:?}");
-                }
-            }
-            Action::Prepare { ticket, worker } => {
-                let Some(mine) = order(ticket) else { return };
-                let mut others = self.core.device_queue.iter();
-                let passed = others.find(|other| self.core.is_eligible(other.ticket, worker.device) && **other < mine);
-                assert!(passed.is_none(), "{mine:?} was prepared before {passed:?}");
-            }
-            _ => {}
-        }
-    }
-
-    fn check(&self) {
-        let budget = self.core.budget();
-        assert!(budget.total() <= budget.limit());
-        assert!(budget.used(Area::Inputs) <= budget.input_limit());
-        assert!(budget.used(Area::Keys) + budget.used(Area::WorkingSets) <= budget.work_limit(true));
-        for device in &self.core.devices {
-            assert!(device.facts.memory.is_none_or(|memory| device.memory_used <= memory));
-        }
-        for outcomes in self.outcomes.iter() {
-            assert!(
-                outcomes.1.len() <= self.accepted.get(outcomes.0).copied().unwrap_or(0),
-                "{outcomes:?} ended twice"
-            );
-        }
-    }
-
-    /// Nothing is left behind.
-    fn check_rest(&mut self) {
-        let stages: Vec<_> = self.core.partitions.values().map(|p| (&p.name, p.order, p.stage, p.parked_on)).collect();
-        assert_eq!(
-            self.core.live(),
-            0,
-            "lost: {stages:?} {:?} {:?} releasing {} inputs {}",
-            self.core.budget(),
-            self.core.keys,
-            self.core.releasing,
-            self.core.fetch_queue.len()
-        );
-        assert!(self.core.partitions.is_empty(), "not reaped: {stages:#?}");
-        assert!(self.busy_threads.is_empty() && self.leases.is_empty());
-        for (id, &count) in &self.accepted {
-            assert_eq!(self.outcomes.get(id).map_or(0, Vec::len), count, "{id} has not one outcome per submission");
-        }
-        assert_eq!(self.released.len(), self.names.len());
-        let core = &self.core;
-        let queues = [&core.fetch_queue, &core.ready, &core.device_queue, &core.finish_queue];
-        assert!(queues.iter().all(|queue| queue.is_empty()));
-        assert_eq!(core.budget().used(Area::WorkingSets), 0);
-        assert_eq!(core.budget().used(Area::Inputs), 0);
-        assert_eq!(core.releasing, 0);
-        let resident: u64 = core.keys.iter().filter_map(|(_, key)| key.grant.as_ref()).map(Grant::bytes).sum();
-        assert_eq!(core.budget().used(Area::Keys), resident);
-        for (_, key) in core.keys.iter() {
-            assert!(key.leases == 0 && key.users.is_empty() && key.fed.is_empty());
-        }
-        for device in &core.devices {
-            assert!(device.memory_used == 0 && device.work == [Work::Idle; 2]);
-        }
-        let snapshot = self.core.snapshot(self.now, "boot");
-        for device in &snapshot.devices {
-            assert_eq!(device.ledger.values().sum::<Duration>(), device.watermark);
-            assert_eq!(device.watermark, self.now, "with nothing under way the ledger is complete");
-            assert_eq!(device.ledger[&("idle", "unattributed")], Duration::ZERO);
-        }
-    }
-}
-
-pub fn mk_id(job: &str) -> PartitionId {
-    PartitionId { job: job.to_owned(), partition: 0, attempt: 0 }
-}
-
-pub fn mk_circuit(name: &str) -> Circuit {
-    let zero = Duration::ZERO;
-    let circuit = SimulatedCircuit {
-        partitions: 1,
-        key_bytes: 0,
-        working_set: 0,
-        key_load: zero,
-        synthesis: zero,
-        ntt: zero,
-        msm_g1: zero,
-        msm_g2: zero,
-        transfer: zero,
-        finish: zero,
-    };
-    Circuit { name: name.to_owned(), kind: CircuitKind::Simulated(circuit) }
-}
-
-fn mk_failure(kind: FailureKind) -> Failure {
-    Failure { kind, message: "scripted".to_owned() }
-}
-
-fn mk_proof() -> PartitionProof {
-    PartitionProof {
-        proof: Proof::Simulated(0),
-        public_signals: Vec::new(),
-        curve: None,
-        input_digest: [0; 32],
-        key_digest: [0; 32],
-        insecure_key: false,
-        device: String::new(),
-        timings: Timings::default(),
-    }
-}
-
-fn fails(failed: bool) -> Result<(), String> {
-    if failed { Err("scripted".to_owned()) } else { Ok(()) }
 }
