@@ -87,7 +87,7 @@ pub enum CircuitKind {
 }
 
 /// Where bytes come from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     /// `file:`, `http(s):`, `s3:`, `gs:` or `az:`. Relative `file:` URLs are resolved by whoever made the submission.
     pub url: String,
@@ -108,8 +108,21 @@ impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Inline(bytes) => write!(f, "Inline({} bytes)", bytes.len()),
-            Self::Fetch(source) => write!(f, "Fetch({})", source.url),
+            Self::Fetch(source) => write!(f, "Fetch({source:?})"),
         }
+    }
+}
+
+impl std::fmt::Debug for Source {
+    /// Without user name, password, query and fragment: signed URLs keep their secret there.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let end = self.url.find(['?', '#']).unwrap_or(self.url.len());
+        let (scheme, rest) = self.url[..end].split_once("://").unwrap_or(("", &self.url[..end]));
+        let slash = rest.find('/').unwrap_or(rest.len());
+        let place = rest[..slash].rfind('@').map_or(rest, |at| &rest[at + 1..]);
+        let more = if end < self.url.len() { "?…" } else { "" };
+        let separator = if scheme.is_empty() { "" } else { "://" };
+        write!(f, "{scheme}{separator}{place}{more}")
     }
 }
 
@@ -244,3 +257,26 @@ pub enum FailureKind {
 
 /// How a partition ended.
 pub type Outcome = Result<std::sync::Arc<PartitionProof>, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_secret_of_a_url_and_no_input() {
+        for (url, shown) in [
+            ("https://me:pw@host/a/b?X-Amz-Signature=abc#x", "https://host/a/b?…"),
+            ("https://host?token=abc", "https://host?…"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("file:input.json", "file:input.json"),
+            ("s3://bucket/key", "s3://bucket/key"),
+        ] {
+            let source = Source { url: url.to_owned(), sha256: None };
+            assert_eq!(format!("{source:?}"), shown);
+            assert_eq!(format!("{:?}", Input::Fetch(source)), format!("Fetch({shown})"));
+        }
+        assert_eq!(format!("{:?}", Input::Inline(Arc::from(&b"secret"[..]))), "Inline(6 bytes)");
+    }
+}

@@ -129,6 +129,13 @@ impl Core {
     pub fn submit(&mut self, now: Duration, submission: Submission) -> Result<Submitted, SubmitError> {
         self.at(now);
         self.expire();
+        let result = self.take_in(submission);
+        // Also after a refusal: what expired just now may have freed a worker.
+        self.pump();
+        result
+    }
+
+    fn take_in(&mut self, submission: Submission) -> Result<Submitted, SubmitError> {
         if submission.epoch < self.epoch {
             return Err(SubmitError::StaleEpoch { given: submission.epoch, seen: self.epoch });
         }
@@ -152,7 +159,6 @@ impl Core {
         };
         self.results.remove(&submission.id);
         self.admit(submission, input);
-        self.pump();
         Ok(Submitted::Accepted)
     }
 
@@ -163,9 +169,7 @@ impl Core {
             if self.partitions.get(&ticket).is_some_and(|known| known.digest != submission.digest) {
                 return Err(conflict());
             }
-            if self.reorder(ticket, submission.priority, submission.sequence) {
-                self.pump();
-            }
+            self.reorder(ticket, submission.priority, submission.sequence);
             return Ok(Some(Submitted::Attached));
         }
         match self.results.get(&submission.id) {

@@ -8,6 +8,9 @@ use super::event::{KeyFacts, KeyId};
 use super::partition::Order;
 use crate::job::Circuit;
 
+/// Circuits whose last failure is kept: names come from clients.
+const FAILURES: usize = 256;
+
 /// How far a circuit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyState {
@@ -82,7 +85,7 @@ pub(super) struct Keys {
     by_id: BTreeMap<KeyId, Key>,
     by_name: BTreeMap<String, Vec<KeyId>>,
     next: KeyId,
-    /// Why the last load of a circuit failed, by name, until one succeeds.
+    /// Why the last load of a circuit failed, by name, until one succeeds; of so many circuits at most.
     pub failures: BTreeMap<String, String>,
 }
 
@@ -116,6 +119,14 @@ impl Keys {
             },
         );
         (id, true)
+    }
+
+    /// Keeps why a load failed.
+    pub fn failed(&mut self, name: String, message: String) {
+        if self.failures.len() >= FAILURES && !self.failures.contains_key(&name) {
+            self.failures.pop_first();
+        }
+        self.failures.insert(name, message);
     }
 
     pub fn get(&self, id: KeyId) -> Option<&Key> {

@@ -70,15 +70,19 @@ impl Core {
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
-            let started = match (ready, load) {
-                (_, Some((slot, (id, bytes)))) if load_first => self.try_load(id, slot, bytes),
-                (Some((order, slot)), _) => self.try_synthesis(order, slot),
+            let (started, for_partition) = match (ready, load) {
+                (_, Some((slot, (id, bytes)))) if load_first => {
+                    let wanted = self.keys.get(id).is_some_and(|key| !key.users.is_empty());
+                    (self.try_load(id, slot, bytes), wanted)
+                }
+                (Some((order, slot)), _) => (self.try_synthesis(order, slot), true),
                 (None, _) => break,
             };
             match started {
                 Some(()) => progress = true,
                 None => {
-                    self.memory_blocked = true;
+                    // A warm-up that does not fit now keeps no device from anything.
+                    self.memory_blocked = for_partition;
                     return progress;
                 }
             }
@@ -225,7 +229,7 @@ impl Core {
         let Some(key) = self.keys.get_mut(id) else { return };
         key.warm = false;
         let name = key.circuit.name.clone();
-        self.keys.failures.insert(name, message);
+        self.keys.failed(name, message);
         self.forget(id);
     }
 

@@ -98,8 +98,13 @@ impl Shared {
         let state = &mut *guard;
         // The time is taken under the lock, so that the core never sees it run backwards.
         let result = call(&mut state.core, self.clock.now());
+        let mut lines = Vec::new();
         for action in state.core.take_actions() {
-            self.perform(state, action);
+            match action {
+                // Whoever reads the log may be slow or gone: that must never hold up the engine.
+                Action::Log(_) | Action::DeviceHealth { .. } => lines.push(action),
+                action => self.perform(state, action),
+            }
         }
         let timer = state.core.next_timer();
         let earlier = timer.is_some_and(|at| state.timer.is_none_or(|old| at < old));
@@ -111,6 +116,7 @@ impl Shared {
         if quiet {
             self.quiet.notify_all();
         }
+        lines.into_iter().for_each(|line| self.log(line));
         result
     }
 
@@ -130,7 +136,12 @@ impl Shared {
     pub fn snapshot(&self) -> Snapshot {
         let mut state = self.lock();
         let now = self.clock.now();
-        state.core.snapshot(now, &self.boot_id)
+        let mut snapshot = state.core.snapshot(now, &self.boot_id);
+        drop(state);
+        for (shown, device) in snapshot.devices.iter_mut().zip(&self.devices) {
+            shown.cpu += device.cpu_time().unwrap_or_default();
+        }
+        snapshot
     }
 
     /// A copy of the trace's ring.
@@ -163,8 +174,8 @@ impl Shared {
         let channels = state.channels.as_ref();
         match action {
             Action::Emit(event) => state.watchers.tell(event),
-            Action::Log(line) => log(&line, &self.devices),
-            Action::DeviceHealth { device, problem } => self.log_health(device, problem.as_deref()),
+            // Written by `with_core` once the lock is free.
+            Action::Log(_) | Action::DeviceHealth { .. } => {}
             Action::Admit { ticket, key, partition, input } => self.store.admit(ticket, key, partition, input),
             Action::Learn { key, circuit } => self.store.learn(key, *circuit),
             Action::Forget { key } => self.store.forget(key),
@@ -205,6 +216,15 @@ impl Shared {
             Action::Finish { ticket, slot, device } => {
                 send(channels.and_then(|c| c.finalizers.get(slot)), FinishJob { ticket, device });
             }
+        }
+    }
+
+    /// Writes a line of the log; not under the lock.
+    fn log(&self, line: Action) {
+        match line {
+            Action::Log(line) => log(&line, &self.devices),
+            Action::DeviceHealth { device, problem } => self.log_health(device, problem.as_deref()),
+            _ => {}
         }
     }
 

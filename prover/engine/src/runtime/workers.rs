@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proofmill_groth16::device::{Blinding, DeviceError, Phase};
 use proofmill_groth16::key::{CircuitKey, KeySecurity};
-use proofmill_groth16::verify::verify_partition;
+use proofmill_groth16::verify::{VerifyError, verify_partition};
 use sha2::{Digest, Sha256};
 
 use super::Shared;
@@ -170,12 +170,14 @@ fn load(shared: &Shared, slot: usize, _: &Meter, (key, whole): (KeyId, bool)) {
         if shared.refuse_insecure_keys {
             refuse_insecure(&circuit.name, &loaded)?;
         }
-        let facts = KeyFacts {
-            resident: loaded.resident,
-            scratch: loaded.synthesizer.working_memory(),
-            working_sets: shared.devices.iter().map(|device| device.working_set(&loaded.key)).collect(),
-            checks_constraints: loaded.synthesizer.checks_constraints(),
-        };
+        let facts = guarded("sizing the circuit", || {
+            Ok(KeyFacts {
+                resident: loaded.resident,
+                scratch: loaded.synthesizer.working_memory(),
+                working_sets: shared.devices.iter().map(|device| device.working_set(&loaded.key)).collect(),
+                checks_constraints: loaded.synthesizer.checks_constraints(),
+            })
+        })?;
         shared.store.loaded(key, loaded);
         Ok(facts)
     });
@@ -195,6 +197,20 @@ fn refuse_insecure(circuit: &str, loaded: &LoadedCircuit) -> Result<(), Failure>
     Err(Failure { kind: FailureKind::InsecureKey, message })
 }
 
+/// A wrong proof accuses witness or device; first the key must be what was imported. Large ones are mapped unread.
+fn refuse_damaged(key: &CircuitKey) -> Result<(), Failure> {
+    let CircuitKey::Groth16(key) = key else { return Ok(()) };
+    guarded("checking the key", || {
+        key.verify_digests().map_err(|error| {
+            let message = format!(
+                "the imported key was damaged after its import: {error}; check the disk, remove the key from the key \
+                 cache, and restart, so that it is imported anew"
+            );
+            Failure { kind: FailureKind::BadKey, message }
+        })
+    })
+}
+
 fn synthesize(shared: &Shared, slot: usize, meter: &Meter, ticket: Ticket) {
     let (started, begin) = (shared.clock.now(), meter.read());
     let result = synthesis(shared, ticket);
@@ -207,8 +223,11 @@ fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
         .with(ticket, |payload| (payload.key, payload.partition, payload.input.clone(), payload.cancel.clone()));
     let Some((key, partition, Some(input), cancel)) = asked else { return Err(internal("the input is gone")) };
     let Some(circuit) = shared.store.circuit(key) else { return Err(internal("the circuit is gone")) };
-    let assignment = guarded("the synthesis", || circuit.synthesizer.synthesize(partition, &input, &cancel))?;
-    let public_signals = assignment.public_signals(&circuit.key);
+    let (assignment, public_signals) = guarded("the synthesis", || {
+        let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel)?;
+        let public_signals = assignment.public_signals(&circuit.key);
+        Ok((assignment, public_signals))
+    })?;
     shared.store.with(ticket, |payload| {
         payload.public_signals = public_signals;
         payload.assignment = Some(assignment);
@@ -295,8 +314,10 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
     let Some(proof) = proof else { return };
 
     let (started, begin) = (shared.clock.now(), meter.read());
-    let verified = guarded("the verification", || {
-        verify_partition(&circuit.key, &proof, &public_signals).map_err(|error| internal(&error.to_string()))
+    let verified = guarded("the verification", || match verify_partition(&circuit.key, &proof, &public_signals) {
+        // A device that computes wrongly makes points that lie nowhere: as wrong as a proof of something else.
+        Err(VerifyError::Proof(_)) => Ok(false),
+        verified => verified.map_err(|error| internal(&error.to_string())),
     });
     let verdict = match verified {
         Ok(true) => {
@@ -318,7 +339,7 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
                 timings: Timings::default(),
             }))
         }
-        Ok(false) => Verdict::Invalid,
+        Ok(false) => refuse_damaged(&circuit.key).map_or_else(Verdict::Error, |()| Verdict::Invalid),
         Err(failure) => Verdict::Error(failure),
     };
     drop((circuit, input));

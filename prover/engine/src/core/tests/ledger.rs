@@ -255,3 +255,18 @@ fn two_workers_hide_the_preparation_of_the_next_partition() {
     sim.run_until(ms(8 + 10 * 20 + 5));
     assert_ledger(&mut sim, &[(DeviceTime::HostPrep, 8 + 5), (DeviceTime::MsmG1, 100), (DeviceTime::MsmG2, 100)]);
 }
+
+#[test]
+fn a_warm_up_that_does_not_fit_is_no_partition_that_waits() {
+    let mut sim = Sim::new(Config { memory_budget: 16 * MIB, ..Config::default() }, &[None]);
+    for circuit in ["a", "b"] {
+        let script = sim.keys.entry(circuit.to_owned()).or_default();
+        (script.estimated, script.resident, script.estimate, script.load) =
+            (10 * MIB, 10 * MIB, Duration::ZERO, Duration::ZERO);
+        sim.act(|core, now| core.preload(now, super::sim::mk_circuit(circuit)));
+    }
+    // Of the two, one fits; the other one waits, and nothing keeps the device from work but that there is none.
+    sim.run_until(ms(50));
+    assert_eq!(sim.core.budget().used(crate::core::Area::Keys), 10 * MIB);
+    assert_ledger(&mut sim, &[(DeviceTime::NoWork, 50)]);
+}
