@@ -194,7 +194,7 @@ impl KeyCache {
     fn publish(&self, space: Reservation, bytes: u64, digest: &[u8; 32]) -> Result<Arc<ProvingKey>, CacheError> {
         let path = self.entry_path(digest);
         // Held until the key has a lease of its own.
-        let _held = space.persist(bytes, &path)?;
+        let _held = space.persist(self, bytes, &path)?;
         let opened = open_leased(&path).map_err(ImportError::KeyFile)?;
         match opened {
             Some(key) => Ok(Arc::new(key)),

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{CacheEntry, CacheError, KeyCache};
-use crate::key::import::{ImportError, hex, write_error};
+use crate::key::import::{hex, write_error};
 
 /// A file under way. Its length is its reservation; it is locked while its process lives and deleted unless it becomes an
 /// entry.
@@ -142,17 +142,20 @@ impl Reservation {
 
     /// Cuts the file to the `bytes` that were written, makes it durable and read-only, and renames it. The lock on the returned file is
     /// shared: others may lease the entry, nobody may evict it.
-    pub(super) fn persist(mut self, bytes: u64, target: &Path) -> Result<File, ImportError> {
+    pub(super) fn persist(mut self, cache: &KeyCache, bytes: u64, target: &Path) -> Result<File, CacheError> {
         self.file.set_len(bytes).map_err(write_error)?;
         self.file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(write_error)?;
         self.file.sync_all().map_err(write_error)?;
+        // To change an flock is to drop it for a moment: in that moment nobody may take the file for litter.
+        let lock = cache.space_lock()?;
         self.file.lock_shared().map_err(write_error)?;
         fs::rename(&self.path, target).map_err(write_error)?;
         self.persisted = true;
+        drop(lock);
         if let Some(folder) = target.parent() {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(write_error)?;
         }
-        self.file.try_clone().map_err(write_error)
+        Ok(self.file.try_clone().map_err(write_error)?)
     }
 }
 
