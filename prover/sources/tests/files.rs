@@ -219,7 +219,7 @@ fn permission_denied() {
     child.args(["--exact", "permission_denied"]).env("PROOFMILL_TEST_AS_NOBODY", &path);
     match child.current_dir("/").output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
-        Err(error) => println!("skipped: setpriv does not start ({error})"),
+        Err(error) => println!("SKIPPED permission_denied: setpriv does not start ({error})"),
     }
 }
 

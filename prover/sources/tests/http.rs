@@ -427,7 +427,9 @@ fn a_full_disk_says_what_is_needed_and_free() {
     let mount =
         std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(dir.path()).output();
     if !mount.as_ref().is_ok_and(|output| output.status.success()) {
-        println!("skipped: a small tmpfs can't be mounted here (it takes root)");
+        println!(
+            "SKIPPED a_full_disk_says_what_is_needed_and_free: a small tmpfs can't be mounted here (it takes root)"
+        );
         return;
     }
     let announced = Server::start(|_, stream| answer(stream, OK, "", &[1; 3 << 20]));

@@ -1,11 +1,5 @@
-//! Real circuits from npm packages, against snarkjs byte for byte. Needs a directory with the packages (and node):
-//!
-//! ```text
-//! npm install --prefix DIR --legacy-peer-deps --ignore-scripts @zk-kit/semaphore-artifacts@4.13.0 @waku/rln@0.0.13 \
-//!     @unirep/circuits@2.0.0 @rarimo/zkp-gen-iden3@2.0.0-rc.34 snarkjs@0.7.6
-//! PROOFMILL_TEST_NPM=DIR cargo test --release -p proofmill-circom --test real_circuits -- --nocapture
-//! ```
-//! Without that variable the test says so and checks nothing.
+//! Real circuits from npm packages, against snarkjs byte for byte. `PROOFMILL_TEST_NPM` names the folder `node_modules` with
+//! the packages; `tests/all` installs them and sets that.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -18,7 +12,7 @@ use std::time::Instant;
 use common::{NEVER, fixture, wtns_values};
 use proofmill_circom::{Limits, WitnessGenerator};
 
-/// Fixture of the input, the generator below `node_modules`, and the witness's size.
+/// Fixture of the input, the generator, and the witness's size.
 const CIRCUITS: [(&str, &str, u32); 6] = [
     ("sem20.json", "@zk-kit/semaphore-artifacts/semaphore-20.wasm", 6454),
     ("rln.json", "@waku/rln/dist/resources/rln.wasm", 5579),
@@ -35,12 +29,12 @@ const CIRCUITS: [(&str, &str, u32); 6] = [
 #[test]
 fn real_circuits_equal_snarkjs() {
     let Some(packages) = std::env::var_os("PROOFMILL_TEST_NPM").map(PathBuf::from) else {
-        println!("skipped: PROOFMILL_TEST_NPM is not set");
+        println!("SKIPPED real_circuits_equal_snarkjs: PROOFMILL_TEST_NPM is not set");
         return;
     };
     let scratch = tempfile::tempdir().unwrap();
     for (input, wasm, size) in CIRCUITS {
-        let (input, wasm) = (fixture(input), packages.join("node_modules").join(wasm));
+        let (input, wasm) = (fixture(input), packages.join(wasm));
         let expected = scratch.path().join("witness.wtns");
         let snarkjs = cpu(|| snarkjs(&packages, &wasm, &input, &expected));
         let wasm = std::fs::read(&wasm).unwrap();
@@ -66,7 +60,7 @@ fn real_circuits_equal_snarkjs() {
 }
 
 fn snarkjs(packages: &Path, wasm: &Path, input: &Path, witness: &Path) {
-    let program = packages.join("node_modules/snarkjs/build/cli.cjs");
+    let program = packages.join("snarkjs/build/cli.cjs");
     let mut command = Command::new("node");
     command.arg(program).args(["wtns", "calculate"]).args([wasm, input, witness]);
     let output = command.output().expect("node is installed");

@@ -1,5 +1,5 @@
 //! snarkjs as oracle, the only one for circom's keys on BLS12-381. It runs where the environment variable
-//! `PROOFMILL_TEST_SNARKJS` names its command or a folder it is installed in; `tests/all` sets that.
+//! `PROOFMILL_TEST_SNARKJS` names its command (cli.cjs); `tests/all` sets that.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod proving;
@@ -15,16 +15,11 @@ use proofmill_groth16::proof::Proof;
 use proofmill_groth16::verify::verify_partition;
 use proving::{Case, chain, fixture, squares};
 
-/// snarkjs's command line, or `None` with the reason printed.
-fn snarkjs() -> Option<PathBuf> {
-    let Some(given) = std::env::var_os("PROOFMILL_TEST_SNARKJS").map(PathBuf::from) else {
-        println!("skipped: PROOFMILL_TEST_SNARKJS is not set");
-        return None;
-    };
-    let places = [given.clone(), given.join("node_modules/.bin/snarkjs"), given.join(".bin/snarkjs")];
-    let found = places.into_iter().find(|place| place.is_file());
+/// snarkjs's command line, or `None` with the reason printed for the test `name`.
+fn snarkjs(name: &str) -> Option<PathBuf> {
+    let found = std::env::var_os("PROOFMILL_TEST_SNARKJS").map(PathBuf::from);
     if found.is_none() {
-        println!("skipped: no snarkjs at {}", given.display());
+        println!("SKIPPED {name}: PROOFMILL_TEST_SNARKJS is not set");
     }
     found
 }
@@ -44,7 +39,7 @@ fn write_proof(case: &Case, folder: &Path) {
 
 #[test]
 fn snarkjs_accepts_proofs_with_its_own_keys() {
-    let Some(snarkjs) = snarkjs() else { return };
+    let Some(snarkjs) = snarkjs("snarkjs_accepts_proofs_with_its_own_keys") else { return };
     for curve in Curve::ALL {
         let folder = tempfile::tempdir().unwrap();
         write_proof(&chain(curve), folder.path());
@@ -60,7 +55,7 @@ fn snarkjs_accepts_proofs_with_its_own_keys() {
 
 #[test]
 fn snarkjs_takes_dev_keys() {
-    let Some(snarkjs) = snarkjs() else { return };
+    let Some(snarkjs) = snarkjs("snarkjs_takes_dev_keys") else { return };
     for curve in Curve::ALL {
         let (circuit, values) = squares(curve, 100, 3, 5);
         let case = circuit.case(curve, values);
