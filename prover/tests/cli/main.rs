@@ -3,6 +3,8 @@
 
 mod common;
 mod keys;
+#[path = "../support/place.rs"]
+mod place;
 mod run;
 #[cfg(feature = "serve")]
 mod serve;
