@@ -167,6 +167,20 @@ fn every_malformed_r1cs_ends_in_its_own_error() {
     fails("prime", &|p| p.section(1)[5] ^= 1, &|e| matches!(e, R::UnknownPrime));
     fails("header long", &|p| p.section(1).push(0), &|e| matches!(e, R::HeaderLength { found: 65 }));
     fails("wires 0", &|p| p.put_u32(1, 36, 0), &|e| matches!(e, R::TooManySignals { .. }));
+    fails(
+        "wires 2^32 - 1",
+        &|p| p.put_u32(1, 36, u32::MAX),
+        &|e| matches!(e, R::WireCount { wires: u32::MAX, limit } if *limit == u64::from(VARIABLES)),
+    );
+    let unlabelled = |parts: &mut Parts| parts.sections.retain(|s| s.0 != 3);
+    fails(
+        "wires 2^32 - 1 without labels",
+        &|p| {
+            unlabelled(p);
+            p.put_u32(1, 36, u32::MAX);
+        },
+        &|e| matches!(e, R::WireCount { wires: u32::MAX, limit: 15_997 }),
+    );
     fails("outputs 2^32 - 1", &|p| p.put_u32(1, 40, u32::MAX), &|e| matches!(e, R::TooManySignals { .. }));
     fails("constraints 2^32 - 1", &|p| p.put_u32(1, 60, u32::MAX), &|e| matches!(e, R::ConstraintCount { .. }));
     fails("one constraint more", &|p| p.put_u32(1, 60, 3001), &|e| {
@@ -182,6 +196,8 @@ fn every_malformed_r1cs_ends_in_its_own_error() {
     let mut plain = original.clone();
     plain.sections.push((4, vec![0; 4], None));
     plain.sections.push((5, Vec::new(), None));
+    whole(&plain.bytes()).unwrap();
+    unlabelled(&mut plain);
     whole(&plain.bytes()).unwrap();
     let short = Witness { values: vec![[1, 0, 0, 0]] };
     let r1cs = R1cs::read(&original.bytes()[..]).map(|r| r.unsatisfied(&short).map(|_| ()));

@@ -111,6 +111,14 @@ pub enum R1csError {
         /// Constraints possible.
         limit: u64,
     },
+    /// More wires than the file could tell of.
+    #[error("the r1cs claims {wires} wires, the file can tell of {limit} at most; it is corrupt")]
+    WireCount {
+        /// Wires claimed.
+        wires: u32,
+        /// Wires possible.
+        limit: u64,
+    },
     /// The section ends within a constraint.
     #[error("the r1cs ends within constraint {constraint}; it is cut short or corrupt")]
     ConstraintPastEnd {
@@ -155,6 +163,10 @@ const COEFFICIENT_BYTES: usize = 32;
 const HEADER_BYTES: u64 = 4 + 32 + 4 * 4 + 8 + 4;
 /// Bytes of the smallest constraint: three counts.
 const LEAST_CONSTRAINT: u64 = 12;
+/// Bytes of a term: its wire, its coefficient.
+const TERM_BYTES: u64 = 4 + COEFFICIENT_BYTES as u64;
+/// Bytes of a wire's label.
+const LABEL_BYTES: u64 = 8;
 /// Wires that an [`Unsatisfied`] names at most.
 const MAX_NAMED_WIRES: usize = 64;
 
@@ -176,6 +188,14 @@ impl<R: ReadAt> R1cs<R> {
         let limit = constraints.length / LEAST_CONSTRAINT;
         if u64::from(header.constraints) > limit {
             return Err(R1csError::ConstraintCount { count: header.constraints, limit });
+        }
+        // Each wire has a label; in a file without labels each but the constant has a term. Readers allocate by this count.
+        let limit = match container.find(3) {
+            Some(labels) => labels.length / LABEL_BYTES,
+            None => 1 + constraints.length / TERM_BYTES,
+        };
+        if u64::from(header.wires) > limit {
+            return Err(R1csError::WireCount { wires: header.wires, limit });
         }
         Ok(Self { source, header, constraints })
     }
