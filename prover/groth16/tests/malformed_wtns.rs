@@ -179,7 +179,7 @@ fn every_malformed_r1cs_ends_in_its_own_error() {
             unlabelled(p);
             p.put_u32(1, 36, u32::MAX);
         },
-        &|e| matches!(e, R::WireCount { wires: u32::MAX, limit: 15_997 }),
+        &|e| matches!(e, R::WireCount { wires: u32::MAX, limit: 15_998 }),
     );
     fails("outputs 2^32 - 1", &|p| p.put_u32(1, 40, u32::MAX), &|e| matches!(e, R::TooManySignals { .. }));
     fails("constraints 2^32 - 1", &|p| p.put_u32(1, 60, u32::MAX), &|e| matches!(e, R::ConstraintCount { .. }));

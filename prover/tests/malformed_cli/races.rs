@@ -25,7 +25,7 @@ fn other_key(place: &Place) {
 }
 
 #[test]
-fn two_imports_at_once() {
+fn several_imports_at_once() {
     let place = Place::new();
     let children: Vec<_> = (0..4).map(|_| place.command(&["import", "--json", &zkey()]).spawn().unwrap()).collect();
     for child in children {
