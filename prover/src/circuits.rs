@@ -242,10 +242,12 @@ impl Circuits {
         let what = format!("the r1cs of circuit {circuit}");
         let read = R1cs::read(self.open(r1cs, &what, cancel)?).map_err(|e| bad_key(format!("{what}: {e}")))?;
         let (header, info) = (read.header(), key.info());
-        if header.curve != info.curve || header.wires != info.variables {
+        let public = u64::from(header.public_outputs) + u64::from(header.public_inputs);
+        if header.curve != info.curve || header.wires != info.variables || public != u64::from(info.public) {
             return Err(bad_key(format!(
-                "{what} has {} wires on {}, the zkey {} on {}; they are of different circuits",
-                header.wires, header.curve, info.variables, info.curve
+                "{what} has {} wires, {public} of them public, on {}, the zkey {} and {} on {}; they are of different \
+                 circuits",
+                header.wires, header.curve, info.variables, info.public, info.curve
             )));
         }
         let symbols = match symbols {

@@ -71,6 +71,17 @@ pub enum Command {
     Dev(DevCommand),
 }
 
+impl Command {
+    /// Whether it serves others until it is told to stop.
+    pub const fn is_daemon(&self) -> bool {
+        #[cfg(feature = "serve")]
+        if matches!(self, Self::Serve(_)) {
+            return true;
+        }
+        false
+    }
+}
+
 /// Flags of `prover run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -95,7 +106,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Write a trace of the whole run, to be opened in ui.perfetto.dev or chrome://tracing.
+    /// Write a trace of the run, to be opened in ui.perfetto.dev or chrome://tracing. It reaches back as far as
+    /// --trace-window says, and holds the last 262,144 events at most (a proof leaves 20 to 200).
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
@@ -145,7 +157,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
     pub reserve_critical: u64,
 
-    /// How long the trace reaches back, e.g. `10m`.
+    /// How long the trace reaches back, e.g. `10m`; at most 262,144 events (a proof leaves 20 to 200).
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10m")]
     pub trace_window: Duration,
 }

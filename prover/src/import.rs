@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use proofmill_engine::job::Source;
@@ -13,6 +13,7 @@ use proofmill_groth16::format::source::{self, FileSource, ReadError};
 use proofmill_groth16::key::import::{ImportControl, ImportError, import_zkey};
 use proofmill_groth16::key::{CircuitKey, ProvingKey};
 use proofmill_sources::policy::FileAccess;
+use proofmill_sources::url::redact;
 use serde_json::json;
 
 use crate::circuits::Circuits;
@@ -25,6 +26,9 @@ use crate::output;
 use crate::progress::seconds;
 use crate::wiring;
 
+/// How often Ctrl-C is looked for.
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+
 /// Imports into the cache, or into a file of its own.
 pub fn import(args: ImportArgs, environment: &Environment) -> Result<(), CliError> {
     let interrupt = Interrupt::catch()?;
@@ -34,6 +38,9 @@ pub fn import(args: ImportArgs, environment: &Environment) -> Result<(), CliErro
         Arc::new(wiring::fetcher(&args.sources, environment, FileAccess::Manifest { base: "/".into() }, None)?);
     let circuits = wiring::circuits(fetcher, &args.sources, environment, false, false)?;
     let cancel = Cancel::default();
+    cancel_on(interrupt, cancel.clone());
+    // A signed URL holds a secret.
+    let name = redact(&args.key);
     let bar = ProgressBar::new(0);
     bar.set_style(
         ProgressStyle::with_template("importing {wide_bar} {binary_bytes}/{binary_total_bytes} {eta}")
@@ -42,19 +49,26 @@ pub fn import(args: ImportArgs, environment: &Environment) -> Result<(), CliErro
     let progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
-        if interrupt.requested() {
-            cancel.cancel();
-        }
     };
     let (key, written) = match &args.out {
-        None => (circuits.load_key(&args.key, &wanted, &progress, &cancel)?, None),
+        None => (circuits.load_key(&name, &wanted, &progress, &cancel)?, None),
         Some(out) => {
-            let key = import_to(&circuits, &args.key, &wanted, out, &progress, &cancel)?;
+            let key = import_to(&circuits, &name, &wanted, out, &progress, &cancel)?;
             (key, Some(file_digest(out)?))
         }
     };
     bar.finish_and_clear();
     report(&args, &key, written, begun)
+}
+
+/// Cancels once the user asks to stop, also while a server stalls or another process imports the same key.
+fn cancel_on(interrupt: Interrupt, cancel: Cancel) {
+    std::thread::spawn(move || {
+        while !interrupt.requested() {
+            std::thread::sleep(INTERRUPT_POLL);
+        }
+        cancel.cancel();
+    });
 }
 
 /// Prints what a cluster wants to know of a key. `written` is the SHA-256 of the file that was asked for: what a Circuit

@@ -3,10 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::CliError;
+
+/// Lets a closed pipe behind stdout or stderr end the process as it ends other tools: without a word. Not for a daemon,
+/// whose clients may close what they like.
+pub fn end_on_broken_pipe() -> Result<(), CliError> {
+    flag::register_conditional_default(SIGPIPE, Arc::new(AtomicBool::new(true)))
+        .map(drop)
+        .map_err(|e| CliError::Engine(format!("cannot catch signals: {e}")))
+}
 
 /// Set once the user has asked to stop.
 #[derive(Clone)]

@@ -44,6 +44,9 @@ use error::CliError;
 
 /// Runs the command that was typed.
 pub fn dispatch(cli: Cli, environment: &Environment) -> Result<(), CliError> {
+    if !cli.command.is_daemon() {
+        interrupt::end_on_broken_pipe()?;
+    }
     logging::init(cli.log.as_deref().or(environment.rust_log.as_deref()), cli.log_format)?;
     match cli.command {
         Command::Run(args) => run::run(args, environment),

@@ -15,7 +15,9 @@ pub fn init(filter: Option<&str>, format: LogFormat) -> Result<(), CliError> {
             "the log filter is not understood: {e}; try --log info or --log warn,proofmill::timing=info"
         ))
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is dropped: to complain about it on the same closed stderr would panic.
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let started = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),

@@ -175,10 +175,24 @@ fn request_digest(circuit: &Circuit, input: &Input) -> [u8; 32] {
         hash.update(bytes);
     };
     field(circuit.name.as_bytes());
-    field(format!("{:?}", circuit.kind).as_bytes());
+    match &circuit.kind {
+        CircuitKind::Groth16 { zkey, witness_generator, r1cs, symbols, verifying_key } => {
+            for part in
+                [Some(zkey), witness_generator.as_ref(), r1cs.as_ref(), symbols.as_ref(), verifying_key.as_ref()]
+            {
+                field(part.map_or(&[][..], |source| source.url.as_bytes()));
+                field(part.and_then(|source| source.sha256.as_ref()).map_or(&[][..], |digest| &digest[..]));
+            }
+        }
+        // Plain numbers.
+        CircuitKind::Simulated(simulated) => field(format!("{simulated:?}").as_bytes()),
+    }
     match input {
         Input::Inline(bytes) => field(bytes),
-        Input::Fetch(source) => field(format!("{source:?}").as_bytes()),
+        Input::Fetch(source) => {
+            field(source.url.as_bytes());
+            field(source.sha256.as_ref().map_or(&[][..], |digest| &digest[..]));
+        }
     }
     hash.finalize().into()
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use proofmill_engine::engine::{Engine, PartitionEvent, Watch};
-use proofmill_engine::job::{Failure, PartitionProof};
+use proofmill_engine::engine::{Engine, PartitionEvent, SubmitError, Submitted, Watch};
+use proofmill_engine::job::{Failure, PartitionProof, Submission};
 use proofmill_engine::report;
 use proofmill_sources::policy::FileAccess;
 use serde_json::json;
@@ -67,6 +67,7 @@ struct Run<'a> {
     engine: &'a Engine,
     interrupt: &'a Interrupt,
     progress: Progress,
+    begun: Instant,
     /// Jobs that have not ended.
     open: usize,
     failed: usize,
@@ -86,6 +87,7 @@ impl<'a> Run<'a> {
             args,
             by_name: jobs.iter().enumerate().map(|(index, job)| (job.name.clone(), index)).collect(),
             progress: Progress::new(Form::choose(args.json), jobs.len()),
+            begun: Instant::now(),
             open: jobs.len(),
             jobs: jobs
                 .into_iter()
@@ -101,18 +103,20 @@ impl<'a> Run<'a> {
     /// Submits everything and shows what happens until the last job has ended; then how many failed, if any did.
     fn until_the_end(mut self) -> Result<Option<CliError>, CliError> {
         let events = forward(self.engine.watch(None));
-        for job in &self.jobs {
-            for submission in &job.planned.submissions {
-                self.engine.submit(submission.clone()).map_err(|e| CliError::Engine(e.to_string()))?;
-            }
-        }
+        let mut waiting: Vec<Submission> =
+            self.jobs.iter().flat_map(|job| job.planned.submissions.iter().cloned()).collect();
+        // The last one is the next: those of one priority in their order, the urgent ones first.
+        waiting.sort_by_key(|submission| submission.priority);
+        waiting.reverse();
         let mut cancelled = false;
         while self.open > 0 {
             if self.interrupt.requested() && !cancelled {
                 cancelled = true;
                 eprintln!("prover: interrupted, cancelling (again to stop at once)");
-                (0..self.jobs.len()).for_each(|index| self.cancel(index));
+                self.cancel_all(std::mem::take(&mut waiting));
+                continue;
             }
+            self.submit(&mut waiting)?;
             match events.recv_timeout(INTERRUPT_POLL) {
                 Ok(event) => self.take(&event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -127,6 +131,37 @@ impl<'a> Run<'a> {
             0 => None,
             failed => Some(CliError::Jobs { failed, all: self.jobs.len(), code: self.worst }),
         })
+    }
+
+    /// Submits what the engine has room for: inputs that do not fit wait here until others have ended.
+    fn submit(&self, waiting: &mut Vec<Submission>) -> Result<(), CliError> {
+        while let Some(next) = waiting.last() {
+            // Of a job that has failed already.
+            let void = self.by_name.get(&next.id.job).is_none_or(|&index| self.jobs[index].ended);
+            // The deadline counts from the begin, waiting included.
+            let deadline = next.deadline.map(|left| left.saturating_sub(self.begun.elapsed()));
+            let next = Submission { deadline, ..next.clone() };
+            match if void { Ok(Submitted::Attached) } else { self.engine.submit(next) } {
+                Ok(_) => drop(waiting.pop()),
+                Err(SubmitError::InputMemory { need, limit, .. }) if need <= limit => break,
+                Err(error) => return Err(CliError::Engine(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels what runs, and ends the jobs of which something still waits: no event would come of that.
+    fn cancel_all(&mut self, waiting: Vec<Submission>) {
+        for index in 0..self.jobs.len() {
+            self.cancel(index);
+        }
+        for submission in waiting {
+            if let Some(&index) = self.by_name.get(&submission.id.job)
+                && !self.jobs[index].ended
+            {
+                self.end(index);
+            }
+        }
     }
 
     fn take(&mut self, event: &PartitionEvent) {

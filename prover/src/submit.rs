@@ -11,6 +11,7 @@ use proofmill_proto::v1;
 use proofmill_server::client::Client;
 use proofmill_sources::Fetcher;
 use proofmill_sources::policy::Policy;
+use proofmill_sources::url::{Scheme, SourceUrl};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -200,8 +201,8 @@ fn with_input(mut job: PlannedJob) -> Result<PlannedJob, CliError> {
 }
 
 fn local_file(url: &str, folder: &Path) -> Option<PathBuf> {
-    let path = url.strip_prefix("file:")?;
-    let path = folder.join(path.strip_prefix("//").unwrap_or(path));
+    let url = SourceUrl::parse(url).ok().filter(|url| url.scheme() == Scheme::File)?;
+    let path = folder.join(url.file_path().ok()?);
     path.is_file().then_some(path)
 }
 

@@ -132,6 +132,16 @@ fn a_dev_key_is_loudly_insecure_but_proves() {
 }
 
 #[test]
+fn secrets_of_a_url_are_not_shown() {
+    let place = Place::new();
+    let url = "s3://bucket/circuit.zkey?X-Amz-Signature=c0ffee";
+    for more in [&[][..], &["--out", "circuit.key"]] {
+        let arguments = [&["import", url], more].concat();
+        place.run(&arguments).expect(3).says("s3://bucket/circuit.zkey?…").never_says("c0ffee");
+    }
+}
+
+#[test]
 fn a_cache_that_is_too_small_says_so() {
     let place = Place::new();
     place

@@ -231,12 +231,76 @@ fn device_faults_are_survived_or_named() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_a_failure() {
+fn a_deadline_that_passes_is_an_engine_failure() {
     let place = Place::new();
-    let text =
-        simulated("slow", 1, 60_000, 1).replace("spec: {circuitRef", "spec: {activeDeadlineSeconds: 1, circuitRef");
-    let manifest = place.write("slow.yaml", text);
-    place.run(&["run", "--device", "simulated", "-f", manifest.to_str().unwrap()]).expect(5).says("DeadlineExceeded");
+    let simulated = "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {name: slow}\nspec:\n  simulated:\n    \
+                     partitions: 1\n    bytes: {key: 1000, workingSet: 1000}\n    milliseconds: {STAGE: 600000}\n---\n\
+                     apiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {name: late}\n\
+                     spec: {circuitRef: {name: slow}, activeDeadlineSeconds: 1, input: {inline: AAAA}}\n";
+    // In whatever stage it is: the load, the synthesis, a step of the device.
+    for stage in ["keyLoad", "synthesis", "msmG1"] {
+        let manifest = place.write("late.yaml", simulated.replace("STAGE", stage));
+        let begun = std::time::Instant::now();
+        place
+            .run(&["run", "--device", "simulated", "-f", manifest.to_str().unwrap()])
+            .expect(5)
+            .says("late: DeadlineExceeded")
+            .says("1 of 1 jobs failed");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{stage}: {:?}", begun.elapsed());
+        assert!(!place.path().join("proofs/late").exists());
+    }
+}
+
+#[test]
+fn inputs_that_do_not_fit_together_are_proved_one_after_the_other() {
+    let place = Place::new();
+    let mut text =
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {name: quick}\nspec:\n  simulated:\n    \
+                    partitions: 1\n    bytes: {key: 1000, workingSet: 1000}\n    milliseconds: {msmG1: 5}\n"
+            .to_owned();
+    // 45 kB each; all inputs together may take an eighth of the memory.
+    for job in 0..8 {
+        text += &format!(
+            "---\napiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {{name: job-{job}}}\n\
+             spec: {{circuitRef: {{name: quick}}, input: {{inline: {}}}}}\n",
+            "A".repeat(60_000)
+        );
+    }
+    place.write("many.yaml", text);
+    let ran = place.run(&["run", "--device", "simulated", "--memory", "1MiB", "-f", "many.yaml"]).expect(0);
+    assert_eq!(ran.stdout.matches("proved and verified").count(), 8);
+}
+
+#[test]
+fn the_highest_exit_code_of_several_jobs_counts() {
+    let place = Place::new();
+    let bad = "{circuitRef: {name: chain}, input: {inline: AAAA}}";
+    let mut bytes = std::fs::read(chain("bn128").join("chain.wtns")).unwrap();
+    let middle = bytes.len() - 32 * 1000;
+    bytes[middle] ^= 1;
+    let broken = place.write("broken.wtns", bytes);
+    let unsatisfied = format!("{{circuitRef: {{name: chain}}, input: {{url: \"file://{}\"}}}}", broken.display());
+    let manifest =
+        place.chain_manifest("bn128", "", &[("bad", bad), ("unsatisfied", &unsatisfied), ("good", &job("bn128"))]);
+    place
+        .run(&["run", "-f", &manifest])
+        .expect(4)
+        .says("bad: BadInput")
+        .says("unsatisfied: UnsatisfiedWitness")
+        .says("good: proved and verified")
+        .says("2 of 3 jobs failed");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_without_a_word() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let place = Place::new();
+    let manifest = place.chain_manifest("bn128", "", &[("a", &job("bn128"))]);
+    let mut child = place.command(&["run", "--json", "-f", &manifest]).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(13), "SIGPIPE: {:?}", output.status);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("a fault in the program"));
 }
 
 #[test]

@@ -98,6 +98,35 @@ fn a_real_proof_through_the_daemon() {
 }
 
 #[test]
+fn a_key_that_anyone_can_forge_proofs_of_is_refused_unless_allowed() {
+    let place = Place::new();
+    let xz = chain("bn128").join("chain.r1cs.xz");
+    let r1cs = Command::new("xz").args(["-dc"]).arg(xz).output().expect("xz is installed").stdout;
+    place.write("chain.r1cs", r1cs);
+    std::fs::create_dir_all(place.path().join("data")).unwrap();
+    place.run(&["dev", "setup", "chain.r1cs", "-o", "data/dev.zkey"]).expect(0);
+    std::fs::copy(chain("bn128").join("chain.wtns"), place.path().join("my input.wtns")).unwrap();
+    // A name with a space, as it is written in a URL.
+    place.write(
+        "dev.yaml",
+        "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {name: dev}\n\
+         spec: {groth16: {zkey: {url: \"file:dev.zkey\"}}}\n---\n\
+         apiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {name: j}\n\
+         spec: {circuitRef: {name: dev}, input: {url: \"file:my%20input.wtns\"}}\n",
+    );
+    let submit = ["submit", "-f", "dev.yaml", "--to", "unix:engine.sock"];
+    let strict = Daemon::start(&place, &[]);
+    place.run(&submit).expect(3).says("InsecureKey").says("dev").never_says("proved and verified");
+    assert!(!place.path().join("proofs/j").exists());
+    let (_, metrics) = strict.get("/metrics");
+    assert!(metrics.contains("proofmill_partitions_total{circuit=\"dev\",outcome=\"insecure_key\"} 1"), "{metrics}");
+    assert_eq!(strict.stop("TERM"), Some(0));
+    let lenient = Daemon::start(&place, &["--allow-insecure-keys"]);
+    place.run(&submit).expect(0).says("j: proved and verified").says("anyone can forge");
+    assert_eq!(lenient.stop("TERM"), Some(0));
+}
+
+#[test]
 fn a_thousand_jobs_and_a_client_that_dies() {
     let place = Place::new();
     let daemon = Daemon::start(&place, &["--device", "simulated"]);
