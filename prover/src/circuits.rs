@@ -80,7 +80,7 @@ impl KeySource for Circuits {
         match &circuit.kind {
             CircuitKind::Simulated(simulated) => simulated::load(simulated, cancel),
             CircuitKind::Groth16 { zkey, witness_generator, r1cs, symbols, verifying_key } => {
-                let key = self.load_key(&circuit.name, zkey, progress, cancel)?;
+                let key = self.load_key(&format!("the key of circuit {}", circuit.name), zkey, progress, cancel)?;
                 self.remember_verifying_key(&key);
                 if let Some(source) = verifying_key {
                     self.check_verifying_key(&circuit.name, &key, source, cancel)?;
@@ -114,10 +114,10 @@ impl KeySource for Circuits {
 }
 
 impl Circuits {
-    /// The proving key at `source`, imported unless the cache has it.
+    /// The proving key at `source`, imported unless the cache has it. `what` is what messages call it.
     pub fn load_key(
         &self,
-        circuit: &str,
+        what: &str,
         source: &Source,
         progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
@@ -125,11 +125,10 @@ impl Circuits {
         if let Some(key) = self.cached(source)? {
             return Ok(key);
         }
-        let what = format!("the key of circuit {circuit}");
-        let fetch_error = |e| fetch_failure(&e, &what, FailureKind::BadKey);
+        let fetch_error = |e| fetch_failure(&e, what, FailureKind::BadKey);
         let control = ImportControl { progress, cancelled: &|| cancel.is_cancelled() };
         let import = |path: PathBuf, sha256| {
-            self.threads.install(|| self.cache.import(&path, sha256, &control)).map_err(|e| key_failure(&e, &what))
+            self.threads.install(|| self.cache.import(&path, sha256, &control)).map_err(|e| key_failure(&e, what))
         };
         if self.fetcher.is_local(&source.url) {
             let file = self.fetcher.open_local(&source.url).map_err(fetch_error)?;

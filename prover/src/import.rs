@@ -36,7 +36,7 @@ pub fn import(args: ImportArgs, environment: &Environment) -> Result<(), CliErro
     let wanted = Source { url: url(&args.key)?, sha256: args.sha256 };
     let fetcher =
         Arc::new(wiring::fetcher(&args.sources, environment, FileAccess::Manifest { base: "/".into() }, None)?);
-    let circuits = wiring::circuits(fetcher, &args.sources, environment, false, false)?;
+    let circuits = wiring::circuits(fetcher, &args.sources, environment, false, false, 0)?;
     let cancel = Cancel::default();
     cancel_on(interrupt, cancel.clone());
     // A signed URL holds a secret.

@@ -68,7 +68,8 @@ pub fn start(wiring: &Wiring<'_>) -> Result<(Engine, Arc<Circuits>), CliError> {
     let simulated = wiring.engine.device == DeviceKind::Simulated;
     let fetcher = fetcher(wiring.sources, wiring.environment, wiring.files.clone(), wiring.allow_urls)?;
     let fetcher = Arc::new(fetcher);
-    let circuits = circuits(Arc::clone(&fetcher), wiring.sources, wiring.environment, simulated, wiring.circuit_log)?;
+    let circuits =
+        circuits(Arc::clone(&fetcher), wiring.sources, wiring.environment, simulated, wiring.circuit_log, NICE)?;
     let circuits = Arc::new(circuits);
     let parts = Parts {
         devices: devices(wiring.engine, cores)?,
@@ -80,21 +81,22 @@ pub fn start(wiring: &Wiring<'_>) -> Result<(Engine, Arc<Circuits>), CliError> {
     Ok((Engine::start(config, parts), circuits))
 }
 
-/// How the engine gets its circuits.
+/// How the engine gets its circuits; `nice` is how far its threads step back behind others.
 pub fn circuits(
     fetcher: Arc<Fetcher>,
     sources: &SourceArgs,
     environment: &Environment,
     simulated: bool,
     circuit_log: bool,
+    nice: i32,
 ) -> Result<Circuits, CliError> {
     let folder = cache_folder(sources, environment)?;
     let cache = KeyCache::open(&folder, sources.key_cache_limit).map_err(|e| CliError::Engine(e.to_string()))?;
     let threads = rayon::ThreadPoolBuilder::new()
         .thread_name(|index| format!("circuit-{index}"))
         // On Linux this is the calling thread's priority alone. A refusal costs speed under load, nothing else.
-        .start_handler(|_| {
-            let _ = rustix::process::setpriority_process(None, NICE);
+        .start_handler(move |_| {
+            let _ = rustix::process::setpriority_process(None, nice);
         })
         .build()
         .map_err(|e| CliError::Engine(format!("cannot start threads: {e}")))?;
