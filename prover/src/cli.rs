@@ -199,7 +199,7 @@ pub struct SourceArgs {
     pub key_cache_limit: u64,
 
     /// The largest input that is fetched.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub input_limit: u64,
 
     /// The largest key that is fetched.

@@ -12,6 +12,11 @@ use rayon::ThreadPool;
 /// Compiled code takes about so many bytes a byte of WebAssembly (measured: 2.9 to 3.4 for npm's circuits).
 const COMPILED_RATIO: u64 = 4;
 
+/// What a generation takes before it is known: a fixed part and one per value of the witness. sigV2OnChain (108,310 values)
+/// takes 21.5 MB, this says 44.
+const WORKING_MEMORY: u64 = 16 << 20;
+const WORKING_MEMORY_PER_VALUE: u64 = 256;
+
 /// A generator of one circuit.
 pub struct Generator {
     circuit: String,
@@ -54,11 +59,11 @@ impl Generator {
         self.wasm.len() as u64 * (1 + COMPILED_RATIO) + self.symbols.as_ref().map_or(0, |s| s.len() as u64)
     }
 
-    /// Bytes that one generation takes; before the first one, what the witness alone takes.
+    /// Bytes that one generation takes; before the first one, a careful guess.
     pub fn working_memory(&self) -> u64 {
         match self.compiled.get() {
             Some(Ok(generator)) => generator.working_memory(),
-            _ => u64::from(self.key.variables) * 32,
+            _ => WORKING_MEMORY + u64::from(self.key.variables) * WORKING_MEMORY_PER_VALUE,
         }
     }
 
