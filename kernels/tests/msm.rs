@@ -106,8 +106,12 @@ fn check<F: Mirror + CurveField, G: Group<F>>(bases: &[G::Affine], scalars: &[G:
     let mut parts: Vec<_> = (0..job.tasks()).rev().map(|t| job.run(t, &mut scratch)).collect();
     parts.reverse();
     assert!(same(&job.combine(&parts), &want), "n = {} by tasks", kept.len());
-    let plan = Plan::<F>::new(kept.len(), Some(&wires), &shuffled, 255);
-    assert_eq!(plan.tasks(), job.tasks());
+    // As many tasks as there can be, none of them without work.
+    let plan = Plan::<F>::with_task_additions(kept.len(), Some(&wires), &shuffled, 255, 1);
+    assert!(plan.tasks() >= job.tasks() && (1..plan.tasks()).all(|t| plan.additions(t) <= plan.additions(t - 1)));
+    assert!((0..plan.tasks()).all(|t| plan.additions(t) > 0));
+    let parts: Vec<_> = (0..plan.tasks()).map(|t| plan.run(&kept, t, &mut scratch)).collect();
+    assert!(same(&plan.combine(&parts), &want), "n = {} by the smallest tasks", kept.len());
 }
 
 fn sums<F: Mirror + CurveField, G: Group<F>>() {

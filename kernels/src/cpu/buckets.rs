@@ -4,6 +4,7 @@
 //! Pairs of one round never share an operand, whatever the scalars are: there are no conflicts to schedule, and a bucket
 //! that gets most of the points (scalars 0/1) runs at full speed too.
 
+use core::ops::Range;
 use std::sync::Mutex;
 
 use super::aligned::AlignedVec;
@@ -55,16 +56,17 @@ impl<F: Field> Buckets<F> {
         }
     }
 
-    /// The sum of digit * table\[index\] over all items (digit, index), |digit| <= `buckets`.
+    /// The sum of digit * table\[index\] over the items (digit, index) with |digit| - 1 in `range`; others are left out.
     pub fn weighted_sum<I: Iterator<Item = (i32, u32)>>(
         &mut self,
         table: &[Affine<F>],
-        buckets: usize,
+        range: Range<usize>,
         items: impl Fn() -> I,
     ) -> Xyzz<F> {
-        self.sort(buckets, items);
-        self.accumulate(table, buckets);
-        self.reduce()
+        let below = range.start;
+        self.sort(range.clone(), items);
+        self.accumulate(table, range.len());
+        self.reduce(below)
     }
 
     /// Per bucket 1..=`buckets` the sum of its signed points: sum b comes at index b - 1. Bucket 0 is dropped.
@@ -74,7 +76,7 @@ impl<F: Field> Buckets<F> {
         buckets: usize,
         items: impl Fn() -> I,
     ) -> &[Affine<F>] {
-        self.sort(buckets, items);
+        self.sort(0..buckets, items);
         self.accumulate(table, buckets);
         self.sums.as_slice()
     }
@@ -105,27 +107,38 @@ impl<F: Field> Buckets<F> {
         self.sums.as_slice()
     }
 
-    /// Counting sort of the items' entries by |digit|; afterwards bucket b is `start[b - 1]..start[b]`.
-    fn sort<I: Iterator<Item = (i32, u32)>>(&mut self, buckets: usize, items: impl Fn() -> I) {
+    /// Counting sort of the items' entries by |digit|; afterwards the entries of |digit| = `range.start` + b are
+    /// `start[b - 1]..start[b]`.
+    fn sort<I: Iterator<Item = (i32, u32)>>(&mut self, range: Range<usize>, items: impl Fn() -> I) {
+        let n = range.len();
+        // Bucket 0 is what is out of the range: taken along without a branch, which random digits would often mispredict.
+        let bucket = |digit: i32| {
+            let b = (digit.unsigned_abs() as usize).wrapping_sub(range.start);
+            if b <= n { b } else { 0 }
+        };
         self.start.clear();
-        self.start.resize(buckets + 2, 0);
+        self.start.resize(n + 2, 0);
         let start = &mut self.start;
-        // start[b + 1] counts bucket b; bucket 0 goes nowhere.
-        items().for_each(|(d, _)| start[d.unsigned_abs() as usize + 1] += 1);
+        // start[b + 1] counts bucket b.
+        items().for_each(|(d, _)| start[bucket(d) + 1] += 1);
         start[1] = 0;
-        for b in 1..=buckets + 1 {
+        for b in 1..=n + 1 {
             start[b] += start[b - 1];
         }
+        let total = start[n + 1];
+        // What is out of the range goes to a place beyond the end.
+        start[0] = total;
         self.entries.clear();
-        self.entries.resize(start[buckets + 1] as usize, 0);
+        self.entries.resize(total as usize + 1, 0);
         let entries = &mut self.entries;
         items().for_each(|(d, index)| {
-            if d != 0 {
-                let at = &mut start[d.unsigned_abs() as usize];
-                entries[*at as usize] = index << 1 | (d < 0) as u32;
-                *at += 1;
-            }
+            let b = bucket(d);
+            let at = &mut start[b];
+            entries[*at as usize] = index << 1 | (d < 0) as u32;
+            *at += (b != 0) as u32;
         });
+        start[0] = 0;
+        entries.truncate(total as usize);
     }
 
     /// Sums every bucket 1..=n of the sorted entries into `sums[b - 1]`.
@@ -201,8 +214,8 @@ impl<F: Field> Buckets<F> {
         }
     }
 
-    /// The sum of b * `sums[b - 1]`.
-    fn reduce(&mut self) -> Xyzz<F> {
+    /// The sum of (`below` + b) * `sums[b - 1]`.
+    fn reduce(&mut self, below: usize) -> Xyzz<F> {
         let n = self.sums.as_slice().iter().rposition(|b| !b.is_infinity()).map_or(0, |i| i + 1);
         if n <= RUNNING_SUMS {
             let mut run = Xyzz::INFINITY;
@@ -211,19 +224,19 @@ impl<F: Field> Buckets<F> {
                 run = run.add_affine(b);
                 sum = sum.add(&run);
             }
-            return sum;
+            return if below == 0 { sum } else { sum.add(&run.mul(&[below as u64, 0, 0, 0])) };
         }
-        // The same problem with small scalars b: two windows of half the bits, the lower one signed.
-        let width = n.ilog2() / 2 + 1;
+        // The same problem with small scalars: two windows of half the bits, the lower one signed.
+        let width = (below + n).ilog2() / 2 + 1;
         let half = 1i32 << (width - 1);
         let table = std::mem::take(&mut self.sums);
         let used = &table.as_slice()[..n];
         let mask = (1i32 << width) - 1;
-        let top = (n as i32 + half) >> width;
-        let indices = || (0..n as u32).filter(|&i| !used[i as usize].is_infinity());
-        let upper = self.weighted_sum(used, top as usize, || indices().map(|i| ((i as i32 + 1 + half) >> width, i)));
-        let lower =
-            self.weighted_sum(used, half as usize, || indices().map(|i| (((i as i32 + 1 + half) & mask) - half, i)));
+        let top = ((below + n) as i32 + half) >> width;
+        // Every bucket's weight with half of the lower window added, and its place.
+        let items = || (0..n).filter(|&i| !used[i].is_infinity()).map(|i| ((below + i + 1) as i32 + half, i as u32));
+        let upper = self.weighted_sum(used, 0..top as usize, || items().map(|(b, i)| (b >> width, i)));
+        let lower = self.weighted_sum(used, 0..half as usize, || items().map(|(b, i)| ((b & mask) - half, i)));
         self.sums = table;
         (0..width).fold(upper, |x, _| x.double()).add(&lower)
     }

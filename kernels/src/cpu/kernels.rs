@@ -115,7 +115,7 @@ kernels! {
 /// Weights are centred: half as many buckets, the same number of values.
 fn random_sum<G: Field>(buckets: &mut Buckets<G>, points: &[Affine<G>], draws: &[u16], bits: u32) -> Xyzz<G> {
     let half = 1i32 << (bits - 1);
-    buckets.weighted_sum(points, half as usize, || draws.iter().zip(0u32..).map(|(&d, i)| (d as i32 - half, i)))
+    buckets.weighted_sum(points, 0..half as usize, || draws.iter().zip(0u32..).map(|(&d, i)| (d as i32 - half, i)))
 }
 
 fn random_buckets<'a, G: Field>(

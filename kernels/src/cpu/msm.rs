@@ -42,9 +42,22 @@ pub struct Plan<F> {
     digits: Vec<i16>,
     /// Entries (point index << 1 | sign) of the scalars 1 and -1.
     ones: Vec<u32>,
-    /// Ranges of blocks; one task per window and chunk.
-    chunks: Vec<Range<usize>>,
+    /// The longest first: threads that take one after the other end together.
+    tasks: Vec<Task>,
     of: PhantomData<F>,
+}
+
+struct Task {
+    part: Part,
+    additions: usize,
+}
+
+/// What a task sums.
+enum Part {
+    /// Some of the ones, plainly.
+    Ones(Range<usize>),
+    /// Some blocks' digits of one window, as far as they fall into a range of its buckets.
+    Window { window: u32, blocks: Range<usize>, buckets: Range<usize> },
 }
 
 /// Working memory of tasks; keep one per thread.
@@ -82,7 +95,7 @@ impl<'a, F: CurveField> Msm<'a, F> {
         self.plan.tasks()
     }
 
-    /// Runs a task: any order, any thread, at most about 0.15 s.
+    /// Runs a task: any order, any thread, about 10 ms; at most about 0.15 s, if nearly all scalars are alike.
     ///
     /// # Panics
     /// When `task` is not below [`Self::tasks`].
@@ -103,6 +116,20 @@ impl<F: CurveField> Plan<F> {
     /// # Panics
     /// When `wires` has another length than `points`, or a point has no scalar.
     pub fn new(points: usize, wires: Option<&[u32]>, scalars: &[[u64; 4]], bits: u32) -> Self {
+        Self::with_task_additions(points, wires, scalars, bits, TASK_NS / F::ADD_NS)
+    }
+
+    /// [`Self::new`] with tasks of about so many additions, as far as the scalars allow it.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn with_task_additions(
+        points: usize,
+        wires: Option<&[u32]>,
+        scalars: &[[u64; 4]],
+        bits: u32,
+        additions: usize,
+    ) -> Self {
         assert!(wires.is_none_or(|w| w.len() == points), "one wire per point");
         assert!(points < 1 << 31, "at most 2^31 points");
         let scalar = |i: u32| &scalars[wires.map_or(i, |w| w[i as usize]) as usize];
@@ -130,7 +157,7 @@ impl<F: CurveField> Plan<F> {
         let recoding = Recoding::new(window, used);
         let windows = if index.is_empty() { 0 } else { recoding.windows };
         let mut digits = vec![0; index.len() * windows as usize];
-        let fill = |(block, rows): (usize, &mut [i16])| {
+        let fill = |(block, (rows, counts)): (usize, (&mut [i16], &mut [[u32; SLICES]]))| {
             let members = &index[block * BLOCK..index.len().min((block + 1) * BLOCK)];
             for (k, &i) in members.iter().enumerate() {
                 let (s, negative) = digits::shorter::<F>(scalar(i));
@@ -138,20 +165,43 @@ impl<F: CurveField> Plan<F> {
                     rows[w * members.len() + k] = if negative { -d } else { d };
                 }
             }
+            for (row, counts) in rows.chunks_exact(members.len()).zip(counts) {
+                for d in row.iter().filter(|d| **d != 0) {
+                    counts[slice_of(*d, window)] += 1;
+                }
+            }
         };
         let rows = (BLOCK * windows as usize).max(1);
-        if index.len() > 4 * BLOCK {
-            digits.par_chunks_mut(rows).enumerate().for_each(fill);
-        } else {
-            digits.chunks_mut(rows).enumerate().for_each(fill);
+        let mut counts = vec![[0; SLICES]; index.len().div_ceil(BLOCK) * windows as usize];
+        let blocks = digits.par_chunks_mut(rows).zip(counts.par_chunks_mut(windows.max(1) as usize)).enumerate();
+        // A few blocks are filled faster than threads are woken.
+        blocks.with_min_len(4).for_each(fill);
+        let mut tasks = ones_tasks(ones.len(), additions);
+        for blocks in cut(index.len().div_ceil(BLOCK), (max_entries::<F>() / BLOCK).max(1)) {
+            for w in 0..windows {
+                let mut slices = [0; SLICES];
+                for block in blocks.clone() {
+                    let counts = &counts[block * windows as usize + w as usize];
+                    slices.iter_mut().zip(counts).for_each(|(sum, n)| *sum += *n as usize);
+                }
+                tasks.extend(window_tasks(w, &blocks, &slices, window, additions));
+            }
         }
-        let chunks = cut(index.len().div_ceil(BLOCK), (max_entries::<F>() / BLOCK).max(1));
-        Self { window, windows, index, digits, ones, chunks, of: PhantomData }
+        tasks.sort_by_key(|task| core::cmp::Reverse(task.additions));
+        Self { window, windows, index, digits, ones, tasks, of: PhantomData }
     }
 
     /// How many tasks there are.
     pub fn tasks(&self) -> usize {
-        self.windows as usize * self.chunks.len() + self.ones.len().div_ceil(max_entries::<F>())
+        self.tasks.len()
+    }
+
+    /// About how many additions of points a task takes. Tasks are in descending order of it.
+    ///
+    /// # Panics
+    /// When `task` is not below [`Self::tasks`].
+    pub fn additions(&self, task: usize) -> usize {
+        self.tasks[task].additions
     }
 
     /// Runs a task over the points that the plan was made for.
@@ -164,34 +214,31 @@ impl<F: CurveField> Plan<F> {
 
     /// The result, from the tasks' results in the order of the tasks.
     pub fn combine(&self, parts: &[Xyzz<F>]) -> Xyzz<F> {
-        let (windows, ones) = parts.split_at(self.windows as usize * self.chunks.len());
-        let mut r = Xyzz::INFINITY;
-        for window in windows.chunks(self.chunks.len().max(1)).rev() {
-            for _ in 0..self.window {
-                r = r.double();
-            }
-            r = window.iter().fold(r, |r, part| r.add(part));
+        let mut sums = vec![Xyzz::INFINITY; self.windows as usize];
+        let mut ones = Xyzz::INFINITY;
+        for (task, part) in self.tasks.iter().zip(parts) {
+            let sum = match task.part {
+                Part::Ones(_) => &mut ones,
+                Part::Window { window, .. } => &mut sums[window as usize],
+            };
+            *sum = sum.add(part);
         }
-        ones.iter().fold(r, |r, part| r.add(part))
+        let shifted = |r: Xyzz<F>| (0..self.window).fold(r, |r, _| r.double());
+        sums.iter().rev().fold(Xyzz::INFINITY, |r, sum| shifted(r).add(sum)).add(&ones)
     }
 
     /// On the backend `G` of `F`.
-    pub(super) fn run_on<G: Field>(&self, points: &[Affine<G>], task: usize, buckets: &mut Buckets<G>) -> Xyzz<G> {
-        let window_tasks = self.windows as usize * self.chunks.len();
-        if task >= window_tasks {
-            let from = (task - window_tasks) * max_entries::<F>();
-            let to = self.ones.len().min(from + max_entries::<F>());
-            return Xyzz::from_affine(&buckets.sum(points, &self.ones[from..to]));
+    pub(super) fn run_on<G: Field>(&self, points: &[Affine<G>], task: usize, sums: &mut Buckets<G>) -> Xyzz<G> {
+        match &self.tasks[task].part {
+            Part::Ones(range) => Xyzz::from_affine(&sums.sum(points, &self.ones[range.clone()])),
+            Part::Window { window, blocks, buckets } => sums.weighted_sum(points, buckets.clone(), || {
+                blocks.clone().flat_map(|block| {
+                    let members = &self.index[block * BLOCK..self.index.len().min((block + 1) * BLOCK)];
+                    let at = block * BLOCK * self.windows as usize + *window as usize * members.len();
+                    self.digits[at..at + members.len()].iter().zip(members).map(|(&d, &i)| (d as i32, i))
+                })
+            }),
         }
-        let (window, chunk) = (task / self.chunks.len(), task % self.chunks.len());
-        let blocks = self.chunks[chunk].clone();
-        buckets.weighted_sum(points, 1 << (self.window - 1), || {
-            blocks.clone().flat_map(|block| {
-                let members = &self.index[block * BLOCK..self.index.len().min((block + 1) * BLOCK)];
-                let at = block * BLOCK * self.windows as usize + window * members.len();
-                self.digits[at..at + members.len()].iter().zip(members).map(|(&d, &i)| (d as i32, i))
-            })
-        })
     }
 }
 
@@ -203,11 +250,48 @@ impl<F: Field> Default for Scratch<F> {
 
 /// Scalars whose digits lie together, window by window.
 const BLOCK: usize = 4096;
-/// Nanoseconds that a task should take at most.
-const TASK_NS: usize = 120_000_000;
+/// A window's buckets are counted, and shared out among tasks, in this many equal slices.
+const SLICES: usize = 4;
+/// Nanoseconds of one chunk of scalars in one window: more chunks cost more reductions of buckets.
+const CHUNK_NS: usize = 120_000_000;
+/// Nanoseconds that a task should take: long enough that passing over the digits of other tasks costs nothing beside it.
+const TASK_NS: usize = 12_000_000;
 
 fn max_entries<F: CurveField>() -> usize {
-    (TASK_NS / F::ADD_NS) & !(BLOCK - 1)
+    (CHUNK_NS / F::ADD_NS) & !(BLOCK - 1)
+}
+
+/// Which slice of its window's buckets a digit other than 0 falls into.
+fn slice_of(digit: i16, window: u32) -> usize {
+    ((digit.unsigned_abs() as usize - 1) * SLICES) >> (window - 1)
+}
+
+/// Tasks that sum `n` ones.
+fn ones_tasks(n: usize, task: usize) -> Vec<Task> {
+    let ranges = cut(n, task.max(1)).into_iter();
+    ranges.map(|range| Task { additions: range.len(), part: Part::Ones(range) }).collect()
+}
+
+/// Tasks of about `task` additions that sum some blocks' digits of one window, from the number of them in each slice of its
+/// buckets.
+fn window_tasks(window: u32, blocks: &Range<usize>, slices: &[usize; SLICES], bits: u32, task: usize) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    // The first bucket whose slice_of is `slice` or above.
+    let border = |slice: usize| (slice << (bits - 1)).div_ceil(SLICES);
+    for (slice, entries) in slices.iter().enumerate().filter(|(_, entries)| **entries > 0) {
+        let additions = entries + reduction(border(slice + 1) - border(slice)).min(2 * entries);
+        match tasks.last_mut() {
+            Some(Task { part: Part::Window { buckets, .. }, additions: sum }) if *sum + additions <= task => {
+                buckets.end = border(slice + 1);
+                *sum += additions;
+            }
+            _ => {
+                let buckets = border(slice)..border(slice + 1);
+                tasks.push(Task { part: Part::Window { window, blocks: blocks.clone(), buckets }, additions });
+            }
+        }
+    }
+    tasks
 }
 
 /// `n` blocks in as few equal ranges of at most `most` as possible.
@@ -216,13 +300,14 @@ fn cut(n: usize, most: usize) -> Vec<Range<usize>> {
     (0..parts).map(|i| i * n / parts..(i + 1) * n / parts).collect()
 }
 
-/// The window with the least additions: one per scalar and window, and for the reduction about 1.9 per bucket (2.5 as
-/// running sums, which pay no batches' overhead up to 512 buckets).
+/// The window with the least additions.
 fn best_window(scalars: usize, bits: u32) -> u32 {
-    let cost = |c: u32| {
-        let buckets = 1usize << (c - 1);
-        let reduction = if buckets <= 512 { buckets * 5 / 2 } else { buckets * 19 / 10 };
-        (bits + 1).div_ceil(c) as usize * (scalars + reduction)
-    };
+    let cost = |c: u32| (bits + 1).div_ceil(c) as usize * (scalars + reduction(1 << (c - 1)));
     (2..=digits::MAX_WINDOW).min_by_key(|&c| cost(c)).unwrap_or(digits::MAX_WINDOW)
+}
+
+/// Additions that the weighted sum of buckets takes: about 1.9 per bucket (2.5 as running sums, which pay no batches'
+/// overhead up to 512 buckets).
+fn reduction(buckets: usize) -> usize {
+    if buckets <= 512 { buckets * 5 / 2 } else { buckets * 19 / 10 }
 }
