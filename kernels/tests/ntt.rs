@@ -48,6 +48,22 @@ where
             assert_eq!(back(&x), want, "dit 2^{log}, root of {generator}");
             assert_eq!(back(&y), want);
 
+            for part_log in [0, log / 2, log.saturating_sub(1)].into_iter().filter(|p| log - p <= 6) {
+                let cut = Domain::with_part_log(log, F::from_ark(&w), part_log);
+                let cuts = (log - part_log) as usize;
+                assert_eq!(cut.parts(), cuts + (1 << cuts));
+                let (mut x, mut y) = (start.clone(), start.clone());
+                own.dif_inverse_serial(&mut x);
+                pool.install(|| (0..cut.parts()).for_each(|part| cut.dif_inverse_part(&mut y, part)));
+                assert_eq!(back(&x), back(&y), "dif 2^{log} in parts of 2^{part_log}");
+                own.dit_serial(&mut x);
+                (0..cut.parts()).for_each(|part| cut.dit_part(&mut y, part));
+                assert_eq!(back(&x), back(&y), "dit 2^{log} in parts of 2^{part_log}");
+                cut.dif_serial(&mut x);
+                own.dif(&mut y);
+                assert_eq!(back(&x), back(&y));
+            }
+
             // There and back without any permutation, then over a coset.
             let shift = F::Ark::rand(&mut rng);
             let mut x = start.clone();

@@ -8,6 +8,8 @@
 //! needs no multiplication, and the inverse root's factor of block j is the negative of that of block j's mirror image
 //! within its level. Values are reduced lazily between stages.
 
+use core::ops::Range;
+
 use rayon::prelude::*;
 
 use super::field::PrimeField;
@@ -17,6 +19,8 @@ use super::limbs::adx_available;
 #[derive(Clone, Debug)]
 pub struct Domain<F> {
     log: u32,
+    /// log2 of what a part works on, see [`Self::parts`].
+    part_log: u32,
     /// `roots[j]` = root^bitrev(j) with log - 1 bits, canonical.
     roots: Vec<F>,
 }
@@ -24,6 +28,11 @@ pub struct Domain<F> {
 impl<F: PrimeField> Domain<F> {
     /// `root` has order 2^`log`: which root is a property of the key format, so the caller gives it.
     pub fn new(log: u32, root: F) -> Self {
+        Self::with_part_log(log, root, PART_LOG)
+    }
+
+    /// [`Self::new`] with transforms in smaller or larger parts, see [`Self::parts`].
+    pub fn with_part_log(log: u32, root: F, part_log: u32) -> Self {
         // squares[i] = root^(2^i)
         let mut squares = vec![root];
         for i in 1..log as usize {
@@ -38,7 +47,7 @@ impl<F: PrimeField> Domain<F> {
                 roots.push(roots[j].mul(&w).reduced());
             }
         }
-        Self { log, roots }
+        Self { log, part_log, roots }
     }
 
     /// The number of points.
@@ -76,6 +85,29 @@ impl<F: PrimeField> Domain<F> {
         self.run(v, Kind::Dit);
     }
 
+    /// How many parts a transform has, so that a caller can stop between them: each of the first stages is one, then every
+    /// block that is left (2^20 points; up to that domain a transform is one part).
+    pub fn parts(&self) -> usize {
+        let cut = self.cut();
+        cut as usize + (1 << cut)
+    }
+
+    /// One part of [`Self::dif_inverse`]; a transform is all of them, in order.
+    ///
+    /// # Panics
+    /// When `part` is not below [`Self::parts`].
+    pub fn dif_inverse_part(&self, v: &mut [F], part: usize) {
+        self.run_parts(v, Kind::DifInverse, part..part + 1);
+    }
+
+    /// One part of [`Self::dit`]; a transform is all of them, in order.
+    ///
+    /// # Panics
+    /// When `part` is not below [`Self::parts`].
+    pub fn dit_part(&self, v: &mut [F], part: usize) {
+        self.run_parts(v, Kind::Dit, part..part + 1);
+    }
+
     /// [`Self::dif`] on the calling thread alone.
     pub fn dif_serial(&self, v: &mut [F]) {
         self.run_serial(v, Kind::Dif);
@@ -92,26 +124,36 @@ impl<F: PrimeField> Domain<F> {
     }
 
     fn run(&self, v: &mut [F], kind: Kind) {
+        self.run_parts(v, kind, 0..self.parts());
+    }
+
+    fn run_parts(&self, v: &mut [F], kind: Kind, parts: Range<usize>) {
         let parallel = v.len() > PARALLEL && rayon::current_num_threads() > 1;
-        self.dispatch(v, kind, parallel);
+        self.dispatch(v, kind, parts, parallel);
     }
 
     fn run_serial(&self, v: &mut [F], kind: Kind) {
-        self.dispatch(v, kind, false);
+        self.dispatch(v, kind, 0..self.parts(), false);
     }
 
-    fn dispatch(&self, v: &mut [F], kind: Kind, parallel: bool) {
+    fn dispatch(&self, v: &mut [F], kind: Kind, parts: Range<usize>, parallel: bool) {
         assert_eq!(v.len(), self.len(), "the slice has the domain's length");
-        if adx_available() {
-            transform::<F::AdxPrime>(bytemuck::cast_slice_mut(v), bytemuck::cast_slice(&self.roots), kind, parallel);
-        } else {
-            transform::<F::PortablePrime>(
-                bytemuck::cast_slice_mut(v),
-                bytemuck::cast_slice(&self.roots),
-                kind,
-                parallel,
-            );
+        assert!(parts.end <= self.parts(), "part {} of {}", parts.end - 1, self.parts());
+        let cut = self.cut();
+        for part in parts {
+            if adx_available() {
+                let roots = bytemuck::cast_slice(&self.roots);
+                run_part::<F::AdxPrime>(bytemuck::cast_slice_mut(v), roots, kind, cut, part, parallel);
+            } else {
+                let roots = bytemuck::cast_slice(&self.roots);
+                run_part::<F::PortablePrime>(bytemuck::cast_slice_mut(v), roots, kind, cut, part, parallel);
+            }
         }
+    }
+
+    /// How many stages are parts of their own.
+    fn cut(&self) -> u32 {
+        self.log.saturating_sub(self.part_log)
     }
 }
 
@@ -154,6 +196,8 @@ enum Kind {
     Dit,
 }
 
+/// See [`Domain::parts`]: about 150 ms on one thread.
+const PART_LOG: u32 = 20;
 /// From here on a transform is shared among threads.
 const PARALLEL: usize = 1 << 11;
 /// Butterflies per parallel piece.
@@ -161,11 +205,55 @@ const GRAIN: usize = 1 << 11;
 /// Up to this length (32 KiB: the first-level cache) stages run one after the other.
 const FLAT: usize = 1 << 10;
 
-fn transform<F: PrimeField>(v: &mut [F], roots: &[F], kind: Kind, parallel: bool) {
+/// One part of a transform whose first (or, of `dit`, last) `cut` stages are parts of their own.
+fn run_part<F: PrimeField>(v: &mut [F], roots: &[F], kind: Kind, cut: u32, part: usize, parallel: bool) {
+    let stages = cut as usize;
+    let level = match kind {
+        Kind::Dit => part.checked_sub(1 << cut).map(|at| stages - 1 - at),
+        Kind::Dif | Kind::DifInverse => (part < stages).then_some(part),
+    };
+    if let Some(level) = level {
+        let block = v.len() >> level;
+        for (at, v) in v.chunks_exact_mut(block).enumerate() {
+            match kind {
+                Kind::Dif => stage(v, parallel, |a, b| dif_stage::<F, false>(a, b, at, roots)),
+                Kind::DifInverse => stage(v, parallel, |a, b| dif_stage::<F, true>(a, b, at, roots)),
+                Kind::Dit => stage(v, parallel, |a, b| dit_stage(a, b, at, roots)),
+            }
+        }
+        return;
+    }
+    let at = if kind == Kind::Dit { part } else { part - stages };
+    let n = v.len() >> cut;
+    let v = &mut v[at * n..(at + 1) * n];
     match kind {
-        Kind::Dif => dif::<F, false>(v, 0, roots, parallel),
-        Kind::DifInverse => dif::<F, true>(v, 0, roots, parallel),
-        Kind::Dit => dit(v, 0, roots, parallel),
+        Kind::Dif => dif::<F, false>(v, at, roots, parallel),
+        Kind::DifInverse => dif::<F, true>(v, at, roots, parallel),
+        Kind::Dit => dit(v, at, roots, parallel),
+    }
+}
+
+/// One stage of a block: pairs of its halves.
+#[inline(always)]
+fn stage<F: PrimeField>(v: &mut [F], parallel: bool, pairs: impl Fn(&mut [F], &mut [F]) + Sync) {
+    let (a, b) = v.split_at_mut(v.len() / 2);
+    if parallel && 2 * a.len() > PARALLEL {
+        a.par_chunks_mut(GRAIN).zip(b.par_chunks_mut(GRAIN)).for_each(|(a, b)| pairs(a, b));
+    } else {
+        pairs(a, b);
+    }
+}
+
+/// Both halves of a block, with their places in it.
+#[inline(always)]
+fn halves<F: PrimeField>(v: &mut [F], parallel: bool, half: impl Fn(&mut [F], usize) + Sync) {
+    let shared = parallel && v.len() > PARALLEL;
+    let (a, b) = v.split_at_mut(v.len() / 2);
+    if shared {
+        rayon::join(|| half(a, 0), || half(b, 1));
+    } else {
+        half(a, 0);
+        half(b, 1);
     }
 }
 
@@ -186,20 +274,8 @@ fn dif<F: PrimeField, const INVERSE: bool>(v: &mut [F], block: usize, roots: &[F
         v.iter_mut().for_each(|x| *x = x.tighten());
         return;
     }
-    let (a, b) = v.split_at_mut(n / 2);
-    if parallel && n > PARALLEL {
-        a.par_chunks_mut(GRAIN)
-            .zip(b.par_chunks_mut(GRAIN))
-            .for_each(|(a, b)| dif_stage::<F, INVERSE>(a, b, block, roots));
-        rayon::join(
-            || dif::<F, INVERSE>(a, 2 * block, roots, true),
-            || dif::<F, INVERSE>(b, 2 * block + 1, roots, true),
-        );
-    } else {
-        dif_stage::<F, INVERSE>(a, b, block, roots);
-        dif::<F, INVERSE>(a, 2 * block, roots, false);
-        dif::<F, INVERSE>(b, 2 * block + 1, roots, false);
-    }
+    stage(v, parallel, |a, b| dif_stage::<F, INVERSE>(a, b, block, roots));
+    halves(v, parallel, |v, at| dif::<F, INVERSE>(v, 2 * block + at, roots, parallel));
 }
 
 /// (x, y) -> (x + z y, x - z y) with the block's factor z; values below twice the bound.
@@ -235,15 +311,8 @@ fn dit<F: PrimeField>(v: &mut [F], block: usize, roots: &[F], parallel: bool) {
         }
         return;
     }
-    let (a, b) = v.split_at_mut(n / 2);
-    if parallel && n > PARALLEL {
-        rayon::join(|| dit(a, 2 * block, roots, true), || dit(b, 2 * block + 1, roots, true));
-        a.par_chunks_mut(GRAIN).zip(b.par_chunks_mut(GRAIN)).for_each(|(a, b)| dit_stage(a, b, block, roots));
-    } else {
-        dit(a, 2 * block, roots, false);
-        dit(b, 2 * block + 1, roots, false);
-        dit_stage(a, b, block, roots);
-    }
+    halves(v, parallel, |v, at| dit(v, 2 * block + at, roots, parallel));
+    stage(v, parallel, |a, b| dit_stage(a, b, block, roots));
 }
 
 /// (x, y) -> (x + y, (x - y) z) with the block's factor z; values below the bound.
