@@ -49,10 +49,10 @@ pub struct Evaluations<F> {
 pub enum Pass {
     /// c = a b, point by point.
     Product,
-    /// Evaluations to coefficients, one vector.
-    Inverse(Vector),
-    /// Coefficients to evaluations elsewhere, one vector.
-    Forward(Vector),
+    /// A part of evaluations to coefficients, one vector.
+    Inverse(Vector, usize),
+    /// A part of coefficients to evaluations elsewhere, one vector.
+    Forward(Vector, usize),
     /// h = a b - c, point by point.
     Quotient,
 }
@@ -78,9 +78,16 @@ impl<S: Suite> Transform<S> {
     }
 
     /// The passes, in order.
-    pub const fn passes(&self) -> &'static [Pass] {
+    pub fn passes(&self) -> Vec<Pass> {
         match self {
-            Self::Circom(_) => &circom::PASSES,
+            Self::Circom(transform) => transform.passes(),
+        }
+    }
+
+    /// What a pass takes, in stages of a transform over the whole domain; the mean of the parts of a transform.
+    pub fn stages(&self, pass: Pass) -> f64 {
+        match self {
+            Self::Circom(transform) => transform.stages(pass),
         }
     }
 

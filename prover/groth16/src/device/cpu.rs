@@ -6,9 +6,9 @@
 //! | `group` | multi-scalar multiplications whose tasks share steps |
 //! | `cache` | working memory and tables kept between partitions |
 //!
-//! Limit: a transform is not cut, so that from a domain of 2^21 on (two threads) a step takes longer than
-//! [`super::MAX_STEP`], about 0.35 s there and twice that for each doubling. Between partitions the pool keeps its threads'
-//! working memory, a few MB each.
+//! Limit: on few threads a step takes longer than [`super::MAX_STEP`] from a domain of about 2^23 on, where the products of
+//! evaluations and the digits of one multiplication's scalars are one step each. Between partitions the pool keeps its
+//! threads' working memory, a few MB each.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

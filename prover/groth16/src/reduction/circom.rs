@@ -11,18 +11,6 @@ use rayon::prelude::*;
 use super::{Evaluations, Pass, ReductionError, Vector};
 use crate::curve::{Reduction, Suite};
 
-/// The order of work; see [`Pass`].
-pub(super) const PASSES: [Pass; 8] = [
-    Pass::Product,
-    Pass::Inverse(Vector::A),
-    Pass::Forward(Vector::A),
-    Pass::Inverse(Vector::B),
-    Pass::Forward(Vector::B),
-    Pass::Inverse(Vector::C),
-    Pass::Forward(Vector::C),
-    Pass::Quotient,
-];
-
 /// Elements that one task works on: 128 KiB, half a second-level cache.
 const CHUNK: usize = 4096;
 
@@ -46,6 +34,26 @@ impl<S: Suite> OddHalf<S> {
         Ok(Self { domain: Domain::new(log, omega.sqr()), omega, scale: S::Fr::from_u64(1 << log).inv() })
     }
 
+    /// The order of work; see [`Pass`].
+    pub(super) fn passes(&self) -> Vec<Pass> {
+        let parts = 0..self.domain.parts();
+        let vector = |which| {
+            let inverse = parts.clone().map(move |part| Pass::Inverse(which, part));
+            inverse.chain(parts.clone().map(move |part| Pass::Forward(which, part)))
+        };
+        let vectors = [Vector::A, Vector::B, Vector::C].into_iter().flat_map(vector);
+        [Pass::Product].into_iter().chain(vectors).chain([Pass::Quotient]).collect()
+    }
+
+    /// See [`super::Transform::stages`].
+    pub(super) fn stages(&self, pass: Pass) -> f64 {
+        match pass {
+            Pass::Product | Pass::Quotient => 4.0,
+            // The way to the odd half costs two stages more.
+            Pass::Inverse(..) | Pass::Forward(..) => f64::from(self.domain.log() + 2) / self.domain.parts() as f64,
+        }
+    }
+
     /// Runs one pass on the current rayon pool.
     pub(super) fn run(&self, pass: Pass, evaluations: &mut Evaluations<S::Fr>) {
         match pass {
@@ -53,11 +61,13 @@ impl<S: Suite> OddHalf<S> {
                 let Evaluations { a, b, c, .. } = evaluations;
                 *c = a.par_iter().zip(&*b).with_min_len(CHUNK).map(|(a, b)| a.mul(b)).collect();
             }
-            Pass::Inverse(which) => self.domain.dif_inverse(evaluations.vector(which)),
-            Pass::Forward(which) => {
+            Pass::Inverse(which, part) => self.domain.dif_inverse_part(evaluations.vector(which), part),
+            Pass::Forward(which, part) => {
                 let values = evaluations.vector(which);
-                scale_bit_reversed(values, &self.scale, &self.omega);
-                self.domain.dit(values);
+                if part == 0 {
+                    scale_bit_reversed(values, &self.scale, &self.omega);
+                }
+                self.domain.dit_part(values, part);
             }
             Pass::Quotient => {
                 let Evaluations { a, b, c, .. } = evaluations;

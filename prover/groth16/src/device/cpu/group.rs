@@ -1,5 +1,6 @@
 //! Multi-scalar multiplications whose tasks share steps: a bag of tasks, taken in batches by all threads.
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,9 @@ pub(super) const STEP: Duration = Duration::from_millis(120);
 /// Planned multi-scalar multiplications over points of one group.
 pub(super) struct Group<F> {
     members: Vec<Member<F>>,
-    /// Tasks run so far; tasks are numbered through the members.
+    /// All members' tasks as (member, task), the longest first: threads that take one after the other end together.
+    tasks: Vec<(usize, usize)>,
+    /// Tasks run so far.
     done: usize,
     /// How much longer tasks take than estimated, from the batches so far.
     pace: f64,
@@ -24,10 +27,8 @@ pub(super) struct Group<F> {
 
 struct Member<F> {
     plan: Plan<F>,
-    /// Results of the tasks run so far, in order.
+    /// Results of the tasks run so far.
     parts: Vec<Xyzz<F>>,
-    /// Estimate of one task.
-    task: Duration,
 }
 
 /// One multiplication to be planned: which scalar belongs to which point.
@@ -47,52 +48,50 @@ impl<F: CurveField> Group<F> {
     pub fn plan(wanted: &[Wanted<'_>]) -> Self {
         let member = |wanted: &Wanted<'_>| {
             let plan = Plan::new(wanted.points, wanted.wires, wanted.scalars, wanted.bits);
-            let task = estimate::<F>(wanted.points) / plan.tasks().max(1) as u32;
-            Member { parts: Vec::with_capacity(plan.tasks()), plan, task }
+            Member { parts: vec![Xyzz::INFINITY; plan.tasks()], plan }
         };
-        Self { members: wanted.par_iter().with_max_len(1).map(member).collect(), done: 0, pace: 1.0 }
-    }
-
-    /// Tasks in all.
-    pub fn tasks(&self) -> usize {
-        self.members.iter().map(|member| member.plan.tasks()).sum()
+        let members: Vec<Member<F>> = wanted.par_iter().with_max_len(1).map(member).collect();
+        let numbered = members.iter().enumerate();
+        let mut tasks: Vec<_> =
+            numbered.flat_map(|(at, member)| (0..member.plan.tasks()).map(move |t| (at, t))).collect();
+        tasks.sort_by_key(|(member, task)| Reverse(members[*member].plan.additions(*task)));
+        Self { members, tasks, done: 0, pace: 1.0 }
     }
 
     /// Whether all tasks have run.
     pub fn is_done(&self) -> bool {
-        self.done == self.tasks()
+        self.done == self.tasks.len()
     }
 
     /// Steps that remain, by estimate.
     pub fn steps(&self, threads: usize) -> usize {
-        let tasks = self.members.iter().map(|member| member.task * (member.plan.tasks() - member.parts.len()) as u32);
-        let left = tasks.sum::<Duration>().mul_f64(self.pace) / threads as u32;
+        let left = self.estimate(&self.tasks[self.done..], threads).mul_f64(self.pace);
         usize::from(!self.is_done()).max(left.div_duration_f64(STEP).round() as usize)
     }
 
-    /// Runs as many tasks as fit a step, on the current rayon pool, whose threads take them one by one.
-    pub fn step(&mut self, points: &[&[Affine<F>]], scratch: &Pool<Scratch<F>>) {
+    /// Runs as many tasks as fit `time` but at least one a thread, on the current rayon pool, whose threads take them one by
+    /// one.
+    pub fn step(&mut self, points: &[&[Affine<F>]], scratch: &Pool<Scratch<F>>, time: Duration) {
         let threads = rayon::current_num_threads();
-        let (batch, estimate) = self.next_batch(threads);
+        let batch = self.done..self.batch_end(threads, time);
+        let estimate = self.estimate(&self.tasks[batch.clone()], threads);
         let begin = Instant::now();
-        let next = AtomicUsize::new(0);
+        let next = AtomicUsize::new(batch.start);
         let run = || {
             scratch.with(|scratch| {
                 let mut parts = Vec::new();
-                while let Some((at, &(member, task))) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| batch.get(at).map(|entry| (at, entry)))
-                {
-                    parts.push((at, self.members[member].plan.run(points[member], task, scratch)));
+                let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| batch.contains(at));
+                while let Some((member, task)) = take().map(|at| self.tasks[at]) {
+                    parts.push((member, task, self.members[member].plan.run(points[member], task, scratch)));
                 }
                 parts
             })
         };
-        let mut parts: Vec<_> = rayon::broadcast(|_| run()).into_iter().flatten().collect();
-        parts.sort_unstable_by_key(|(at, _)| *at);
-        for ((_, part), (member, _)) in parts.into_iter().zip(&batch) {
-            self.members[*member].parts.push(part);
+        let parts = rayon::broadcast(|_| run());
+        for (member, task, part) in parts.into_iter().flatten() {
+            self.members[member].parts[task] = part;
         }
-        self.done += batch.len();
+        self.done = batch.end;
         if !estimate.is_zero() {
             self.pace = begin.elapsed().div_duration_f64(estimate).clamp(0.1, 10.0);
         }
@@ -103,27 +102,27 @@ impl<F: CurveField> Group<F> {
         self.members.into_iter().map(|member| member.plan.combine(&member.parts)).collect()
     }
 
-    /// The next tasks as (member, task), and their estimated wall time at a pace of 1. A batch is a number of tasks that the
-    /// threads share evenly, so that they end together; what is hardly more than a step is not cut.
-    fn next_batch(&self, threads: usize) -> (Vec<(usize, usize)>, Duration) {
-        let whole = self.steps(threads) == 1;
-        let mut batch = Vec::new();
-        let mut work = Duration::ZERO;
-        for (index, member) in self.members.iter().enumerate() {
-            for task in member.parts.len()..member.plan.tasks() {
-                let round_more = (work / threads as u32 + member.task).mul_f64(self.pace);
-                if !whole && !batch.is_empty() && batch.len() % threads == 0 && round_more > STEP {
-                    return (batch, work / threads as u32);
-                }
-                batch.push((index, task));
-                work += member.task;
-            }
+    /// Where the tasks end that are to run next, in `time`. Threads share them evenly; what is hardly more than a step is
+    /// not cut.
+    fn batch_end(&self, threads: usize, time: Duration) -> usize {
+        if self.steps(threads) == 1 && time > STEP / 2 {
+            return self.tasks.len();
         }
-        (batch, work / threads as u32)
+        let mut end = self.done;
+        let mut work = Duration::ZERO;
+        for round in self.tasks[self.done..].chunks(threads) {
+            work += self.estimate(round, threads);
+            if end > self.done && work.mul_f64(self.pace) > time {
+                break;
+            }
+            end += round.len();
+        }
+        end
     }
-}
 
-/// CPU time of a multiplication with dense scalars, as if on one thread: about 19 windows' additions for each point.
-fn estimate<F: CurveField>(points: usize) -> Duration {
-    Duration::from_nanos((points * 20 * F::ADD_NS) as u64)
+    /// Wall time of tasks at a pace of 1.
+    fn estimate(&self, tasks: &[(usize, usize)], threads: usize) -> Duration {
+        let additions: usize = tasks.iter().map(|(member, task)| self.members[*member].plan.additions(*task)).sum();
+        Duration::from_nanos((additions * F::ADD_NS / threads) as u64)
+    }
 }

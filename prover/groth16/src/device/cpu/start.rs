@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proofmill_kernels::curve::{Affine, Xyzz};
 use proofmill_kernels::field::PrimeField;
@@ -54,6 +54,9 @@ const NTT_NS: u64 = 6;
 /// Up to this domain all multiplications in G1 share steps: fewer ends of steps, where threads wait for each other. Beyond
 /// it the digits of all of them at once would be more memory than that is worth.
 const SHARED_LOG: u32 = 16;
+/// Up to this domain the multiplications with the witness share steps. Beyond it the plan for all of them would take
+/// longer than a step.
+const WITNESS_LOG: u32 = 20;
 /// Bytes of digits and index per scalar, see [`proofmill_kernels::msm::Plan`].
 const DIGIT_BYTES: u64 = 38;
 /// Working memory of a thread, of G1 and G2 together.
@@ -112,6 +115,7 @@ impl<S: CpuSuite> Start<S> {
                 true
             }
             Some(Work::G1(members)) => {
+                let begin = Instant::now();
                 let group = self.g1.get_or_insert_with(|| {
                     let wanted: Vec<_> =
                         members.iter().map(|sum| sum.wanted(&view, &self.witness, &self.evaluations.h)).collect();
@@ -121,7 +125,7 @@ impl<S: CpuSuite> Start<S> {
                     self.evaluations.h = Vec::new();
                 }
                 let points: Vec<_> = members.iter().map(|sum| sum.points(&view)).collect();
-                group.step(&points, &S::cache(&self.device).g1);
+                group.step(&points, &S::cache(&self.device).g1, STEP.saturating_sub(begin.elapsed()));
                 if !group.is_done() {
                     return false;
                 }
@@ -132,12 +136,13 @@ impl<S: CpuSuite> Start<S> {
                 true
             }
             Some(Work::G2) => {
+                let begin = Instant::now();
                 let group = self.g2.get_or_insert_with(|| {
                     let scalars = std::mem::take(&mut self.witness);
                     let (points, wires) = (view.b2.points.len(), Some(view.b2.wires));
                     Group::plan(&[Wanted { points, wires, scalars: &scalars, bits: bits::<S>() }])
                 });
-                group.step(&[view.b2.points], &S::cache(&self.device).g2);
+                group.step(&[view.b2.points], &S::cache(&self.device).g2, STEP.saturating_sub(begin.elapsed()));
                 if !group.is_done() {
                     return false;
                 }
@@ -272,25 +277,24 @@ fn plan<S: Suite>(transform: &Transform<S>, log: u32, threads: usize) -> VecDequ
     let mut passes = Vec::new();
     let mut time = Duration::ZERO;
     for pass in transform.passes() {
-        let stages = match pass {
-            Pass::Product | Pass::Quotient => 4,
-            Pass::Inverse(_) | Pass::Forward(_) => u64::from(log) + 2,
-        };
-        let cost = Duration::from_nanos((stages * NTT_NS) << log) / threads as u32;
+        let stage = Duration::from_nanos(NTT_NS << log) / threads as u32;
+        let cost = stage.mul_f64(transform.stages(pass));
         if !passes.is_empty() && time + cost > STEP {
             work.push_back(Work::Passes(std::mem::take(&mut passes)));
             time = Duration::ZERO;
         }
-        passes.push(*pass);
+        passes.push(pass);
         time += cost;
     }
     work.push_back(Work::Passes(passes));
-    if log <= SHARED_LOG {
-        work.push_back(Work::G1(vec![Sum::H, Sum::A, Sum::C, Sum::B1]));
+    let groups: &[&[Sum]] = if log <= SHARED_LOG {
+        &[&[Sum::H, Sum::A, Sum::C, Sum::B1]]
+    } else if log <= WITNESS_LOG {
+        &[&[Sum::H], &[Sum::A, Sum::C, Sum::B1]]
     } else {
-        work.push_back(Work::G1(vec![Sum::H]));
-        work.push_back(Work::G1(vec![Sum::A, Sum::C, Sum::B1]));
-    }
+        &[&[Sum::H], &[Sum::A], &[Sum::C], &[Sum::B1]]
+    };
+    work.extend(groups.iter().map(|group| Work::G1(group.to_vec())));
     work.push_back(Work::G2);
     work
 }
