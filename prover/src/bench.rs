@@ -61,8 +61,7 @@ impl Bench<'_> {
         let (key, import) = self.import()?;
         let (start, peak) = self.first_proof(&key)?;
         let witness = read_witness(&self.args.wtns, &key)?;
-        let single = self.prove(&key, &witness, 1)?;
-        let all = self.prove(&key, &witness, cores)?;
+        let [single, all] = self.prove(&key, &witness, [1, cores])?;
         let mut report = json!({
             "cpu": cost::processor(),
             "zkey": self.args.zkey,
@@ -137,33 +136,62 @@ impl Bench<'_> {
         Ok((Cost::median(costs), cost::peak_of_children()?))
     }
 
-    fn prove(&self, key: &Arc<ProvingKey>, witness: &Witness, threads: usize) -> Result<Cost, CliError> {
-        let device = CpuDevice::new(threads).map_err(|e| CliError::Engine(e.to_string()))?;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|e| CliError::Engine(e.to_string()))?;
-        let circuit = CircuitKey::Groth16(Arc::clone(key));
-        let mut costs = Vec::new();
+    /// The same proof with different numbers of threads, in turn: what else the machine does hits them alike.
+    fn prove<const N: usize>(
+        &self,
+        key: &Arc<ProvingKey>,
+        witness: &Witness,
+        threads: [usize; N],
+    ) -> Result<[Cost; N], CliError> {
+        let provers = threads.iter().map(|&threads| Prover::new(key, threads)).collect::<Result<Vec<_>, _>>()?;
+        let mut costs = [const { Vec::new() }; N];
         // One more than counts: the first fills caches and working memory, as in a server.
         for round in 0..=self.args.repeat {
-            let witness = witness.clone();
-            let (proved, cost) = measured(|| {
-                let assignment = pool
-                    .install(|| assignment::evaluate_key(key, witness))
-                    .map_err(|e| CliError::Input(e.to_string()))?;
-                prove(&device, &circuit, Assignment::Groth16(assignment))
-            });
-            let (proof, signals) = proved?;
-            match verify_partition(&circuit, &proof, &signals) {
-                Ok(true) => {}
-                _ => return Err(CliError::Unsatisfied("the witness does not satisfy the circuit".into())),
-            }
-            if round > 0 {
-                costs.push(cost);
+            for (prover, costs) in provers.iter().zip(&mut costs) {
+                let cost = prover.prove(witness.clone())?;
+                if round > 0 {
+                    costs.push(cost);
+                }
             }
         }
-        Ok(Cost::median(costs))
+        Ok(costs.map(Cost::median))
+    }
+}
+
+/// A device without an engine.
+struct Prover {
+    device: CpuDevice,
+    /// Evaluates constraints, as a synthesis worker.
+    pool: rayon::ThreadPool,
+    key: Arc<ProvingKey>,
+    circuit: CircuitKey,
+}
+
+impl Prover {
+    fn new(key: &Arc<ProvingKey>, threads: usize) -> Result<Self, CliError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        Ok(Self {
+            device: CpuDevice::new(threads).map_err(|e| CliError::Engine(e.to_string()))?,
+            pool: pool.map_err(|e| CliError::Engine(e.to_string()))?,
+            key: Arc::clone(key),
+            circuit: CircuitKey::Groth16(Arc::clone(key)),
+        })
+    }
+
+    /// What a proof costs, verified outside of the measurement.
+    fn prove(&self, witness: Witness) -> Result<Cost, CliError> {
+        let (proved, cost) = measured(|| {
+            let assignment = self
+                .pool
+                .install(|| assignment::evaluate_key(&self.key, witness))
+                .map_err(|e| CliError::Input(e.to_string()))?;
+            prove(&self.device, &self.circuit, Assignment::Groth16(assignment))
+        });
+        let (proof, signals) = proved?;
+        match verify_partition(&self.circuit, &proof, &signals) {
+            Ok(true) => Ok(cost),
+            _ => Err(CliError::Unsatisfied("the witness does not satisfy the circuit".into())),
+        }
     }
 }
 
