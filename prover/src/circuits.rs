@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Source};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit};
-use proofmill_groth16::format::r1cs::R1cs;
+use proofmill_groth16::format::r1cs::{R1cs, R1csError};
 use proofmill_groth16::format::source::FileSource;
 use proofmill_groth16::key::cache::{CacheError, KeyCache};
+use proofmill_groth16::key::constraints::ConstraintsError;
 use proofmill_groth16::key::import::{ImportControl, ImportError};
 use proofmill_groth16::key::{CircuitKey, ProvingKey};
 use proofmill_groth16::verifying_key::VerifyingKey;
@@ -240,15 +241,15 @@ impl Circuits {
     ) -> Result<Constraints, Failure> {
         let what = format!("the r1cs of circuit {circuit}");
         let read = R1cs::read(self.open(r1cs, &what, cancel)?).map_err(|e| bad_key(format!("{what}: {e}")))?;
-        let (header, info) = (read.header(), key.info());
-        let public = u64::from(header.public_outputs) + u64::from(header.public_inputs);
-        if header.curve != info.curve || header.wires != info.variables || public != u64::from(info.public) {
-            return Err(bad_key(format!(
-                "{what} has {} wires, {public} of them public, on {}, the zkey {} and {} on {}; they are of different \
-                 circuits",
-                header.wires, header.curve, info.variables, info.public, info.curve
-            )));
-        }
+        // Other constraints of the same sizes would find every witness wrong, or let the devices look bad.
+        let same = self.threads.install(|| key.check_constraints(&read, &|| cancel.is_cancelled()));
+        same.map_err(|error| Failure {
+            kind: match error {
+                ConstraintsError::R1cs(R1csError::Cancelled) => FailureKind::Cancelled,
+                _ => FailureKind::BadKey,
+            },
+            message: format!("{what}: {error}"),
+        })?;
         let symbols = match symbols {
             Some(source) => Some(self.open(source, &format!("the symbols of circuit {circuit}"), cancel)?),
             None => None,
