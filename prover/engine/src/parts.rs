@@ -74,8 +74,8 @@ pub trait Synthesizer: Send + Sync {
     /// The assignment of `partition`. A failed assertion or constraint is an `UnsatisfiedWitness`.
     fn synthesize(&self, partition: u32, input: &[u8], cancel: &Cancel) -> Result<Assignment, Failure>;
 
-    /// Whether `synthesize` proves that the witness satisfies every constraint (it has the r1cs). A proof that does not
-    /// verify is then the device's fault; else a second proof and the device's canary must decide.
+    /// Whether `synthesize` proves that the witness satisfies every constraint (it has the r1cs). If two proofs do not
+    /// verify and the device passes its canary, then the r1cs is not the key's; else the witness is to blame.
     fn checks_constraints(&self) -> bool {
         false
     }

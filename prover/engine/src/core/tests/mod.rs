@@ -2,6 +2,7 @@
 
 mod critical;
 mod deadlocks;
+mod health;
 mod ledger;
 mod schedules;
 mod sim;
