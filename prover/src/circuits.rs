@@ -11,7 +11,7 @@ pub mod synthesis;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Source};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit};
@@ -52,8 +52,9 @@ pub struct Circuits {
     pub simulated: bool,
     /// Whether circuits' `log()` lines are printed.
     pub circuit_log: bool,
-    /// The verifying keys of all circuits loaded so far, as snarkjs's JSON, by their SHA-256: few and small.
-    pub verifying_keys: Mutex<HashMap<[u8; 32], Vec<u8>>>,
+    /// The keys that are resident, by the SHA-256 of their verifying keys. Those that are gone are dropped at each load, so
+    /// that there are never many more than circuits in memory.
+    pub verifying_keys: Mutex<HashMap<[u8; 32], Weak<ProvingKey>>>,
 }
 
 impl KeySource for Circuits {
@@ -149,18 +150,17 @@ impl Circuits {
         import(fetched.path(), Some(fetched.sha256))
     }
 
-    /// The verifying key with this SHA-256, if a circuit with it has been loaded.
+    /// The verifying key with this SHA-256 as snarkjs's JSON, if a circuit with it is resident.
     pub fn verifying_key(&self, digest: &[u8; 32]) -> Option<Vec<u8>> {
-        self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
+        let key = self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner).get(digest)?.upgrade()?;
+        Some(key.verifying_key().to_json().into_bytes())
     }
 
-    fn remember_verifying_key(&self, key: &ProvingKey) {
-        let verifying = key.verifying_key();
-        self.verifying_keys
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(verifying.digest())
-            .or_insert_with(|| verifying.to_json().into_bytes());
+    fn remember_verifying_key(&self, key: &Arc<ProvingKey>) {
+        let digest = key.verifying_key().digest();
+        let mut keys = self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.retain(|_, key| key.strong_count() > 0);
+        keys.insert(digest, Arc::downgrade(key));
     }
 
     fn require_kind(&self, circuit: &Circuit) -> Result<(), Failure> {

@@ -190,6 +190,24 @@ impl KeyCache {
         self.evict_path(&self.entry_path(digest))
     }
 
+    /// Deletes the entry that `key` is mapped from, leased or not: it was found to be damaged, and the next one who asks is
+    /// to import anew. The mapping outlives the name. Whether there was one.
+    pub fn discard(&self, key: &ProvingKey) -> Result<bool, CacheError> {
+        use std::os::unix::fs::MetadataExt;
+        let failed = |error| self.directory_error(error);
+        let _lock = self.space_lock()?;
+        let mapped = key.file().metadata().map_err(failed)?;
+        for (path, _) in self.list()? {
+            // By identity: the name may be another file's by now.
+            let same = |found: &fs::Metadata| (found.dev(), found.ino()) == (mapped.dev(), mapped.ino());
+            if fs::symlink_metadata(&path).is_ok_and(|found| same(&found)) {
+                self.remove_file(&path)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Makes a finished import an entry, leased before anyone could evict it.
     fn publish(&self, space: Reservation, bytes: u64, digest: &[u8; 32]) -> Result<Arc<ProvingKey>, CacheError> {
         let path = self.entry_path(digest);
