@@ -382,7 +382,7 @@ impl Core {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
         partition.usage += usage;
         // The device's memory and the evaluations went with the steps.
-        self.leave_device_memory(&mut partition);
+        self.leave_device_memory(partition.on_device.take());
         if let Some(evaluations) = partition.evaluations.take() {
             self.budget.give(evaluations);
         }
@@ -421,8 +421,9 @@ impl Core {
         device.ledger.close(worker.slot, now);
     }
 
-    pub(super) fn leave_device_memory(&mut self, partition: &mut Partition) {
-        if let Some((index, bytes)) = partition.on_device.take()
+    /// Gives back what was dropped of a device's memory.
+    pub(super) fn leave_device_memory(&mut self, held: Option<(usize, u64)>) {
+        if let Some((index, bytes)) = held
             && let Some(device) = self.devices.get_mut(index)
         {
             device.memory_used = device.memory_used.saturating_sub(bytes);

@@ -1,10 +1,11 @@
 //! What goes into the core and what comes out: events with plain facts, actions for worker threads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_groth16::device::{Phase, StepReport, WorkingSet};
 
-use super::budget::Grant;
+use super::budget::Holdings;
 use crate::engine::PartitionEvent;
 use crate::job::{Circuit, Failure, Input, PartitionId, PartitionProof, Timings};
 use crate::meter::Usage;
@@ -173,7 +174,23 @@ pub enum Event {
         result: Result<(), String>,
     },
     /// Memory was given back to the system.
-    Released(Vec<Grant>),
+    Released {
+        /// Whose: a partition or a circuit.
+        subject: Arc<str>,
+        /// Begin.
+        started: Duration,
+        /// What the thread used.
+        usage: Usage,
+        /// What counted as taken until now.
+        holdings: Holdings,
+    },
+    /// The heap's free memory was given back to the system.
+    Trimmed {
+        /// Begin.
+        started: Duration,
+        /// What the thread used.
+        usage: Usage,
+    },
     /// A time that [`super::Core::next_timer`] named has come.
     Tick,
 }
@@ -215,6 +232,8 @@ pub enum Action {
     DropInput {
         /// Whose.
         ticket: Ticket,
+        /// Its name, for the trace.
+        subject: Arc<str>,
     },
     /// Find a circuit's size.
     EstimateKey {
@@ -235,12 +254,14 @@ pub enum Action {
         /// Which circuit.
         key: KeyId,
     },
-    /// Drop a resident circuit, then give back `grant`.
+    /// Drop a resident circuit, then give back what it held with [`Event::Released`].
     Evict {
         /// Which circuit.
         key: KeyId,
+        /// Its name, for the trace.
+        subject: Arc<str>,
         /// Its bytes.
-        grants: Vec<Grant>,
+        holdings: Holdings,
     },
     /// Synthesise.
     Synthesize {
@@ -289,14 +310,16 @@ pub enum Action {
         /// Whose.
         ticket: Ticket,
     },
-    /// Drop what a partition holds, then give the grants back with [`Event::Released`].
+    /// Drop what a partition holds, then give it back with [`Event::Released`].
     Release {
         /// Whose.
         ticket: Ticket,
+        /// Its name, for the trace.
+        subject: Arc<str>,
         /// Keep the input: the partition starts over.
         keep_input: bool,
         /// What it held.
-        grants: Vec<Grant>,
+        holdings: Holdings,
     },
     /// Tell the watchers.
     Emit(PartitionEvent),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::budget::Area;
+use super::budget::{Area, Holdings};
 use super::event::{Action, KeyFacts, KeyId, Ticket};
 use super::keys::KeyState;
 use super::partition::{Order, Stage};
@@ -52,7 +52,7 @@ impl Core {
         partition.fetching = false;
         partition.timings.fetch += now.saturating_sub(started);
         let (name, order, ended) = (partition.name.clone(), partition.order, partition.ended);
-        self.span(Track::Fetcher(slot), "fetch", started, Some(name), None, Flow::None);
+        self.span(Track::Fetcher(slot), "fetch", started, Some(name.clone()), None, Flow::None);
         if ended {
             return self.reap(ticket);
         }
@@ -83,7 +83,7 @@ impl Core {
         } else {
             // Larger than was thought, and others have the memory: fetched once more when there is room.
             self.fetch_queue.insert(order);
-            self.actions.push(Action::DropInput { ticket });
+            self.actions.push(Action::DropInput { ticket, subject: name });
         }
         self.advance(ticket);
     }
@@ -199,7 +199,8 @@ impl Core {
             None => {
                 // Larger than its estimate, and others have the memory: loaded once more when there is room.
                 key.state = KeyState::Sized(bytes);
-                self.actions.push(Action::Evict { key: id, grants: Vec::new() });
+                let subject = key.circuit.name.as_str().into();
+                self.actions.push(Action::Evict { key: id, subject, holdings: Holdings::default() });
                 self.refresh_users(id);
             }
         }
@@ -224,11 +225,12 @@ impl Core {
     /// Drops an idle circuit; partitions that wait for it will have it loaded again.
     pub(super) fn evict_key(&mut self, id: KeyId) {
         let Some(key) = self.keys.get_mut(id) else { return };
-        let grants: Vec<Grant> = key.grant.take().into_iter().collect();
+        let holdings = Holdings { grants: key.grant.take().into_iter().collect(), device: None };
         key.state = KeyState::Sized(key.facts.resident);
         let users: Vec<Order> = key.users.iter().copied().collect();
-        self.releasing += grants.iter().map(Grant::work_bytes).sum::<u64>();
-        self.actions.push(Action::Evict { key: id, grants });
+        let subject = key.circuit.name.as_str().into();
+        self.releasing += holdings.work_bytes();
+        self.actions.push(Action::Evict { key: id, subject, holdings });
         for order in users {
             self.ready.remove(&order);
             self.enter(order.ticket, Stage::Gathering);

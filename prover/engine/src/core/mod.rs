@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use budget::{Area, Budget, Grant};
+pub use budget::{Area, Budget, Grant, Holdings};
 pub use event::{Action, Event, KeyFacts, KeyId, Ticket, TimingLine, Verdict, WorkerId};
 pub use partition::Order;
 
@@ -170,7 +170,13 @@ impl Core {
                 self.on_verified(ticket, slot, started, usage, verdict);
             }
             Event::CanaryDone { worker, started, result } => self.on_canary(worker, started, result),
-            Event::Released(grants) => self.on_released(grants),
+            Event::Released { subject, started, usage, holdings } => {
+                self.span(Track::Releaser, "release", started, Some(subject), Some(usage), Flow::None);
+                self.on_released(holdings);
+            }
+            Event::Trimmed { started, usage } => {
+                self.span(Track::Releaser, "trim", started, None, Some(usage), Flow::None);
+            }
             Event::Tick => {}
         }
         self.pump();
@@ -230,17 +236,18 @@ impl Core {
         }
     }
 
-    fn on_released(&mut self, grants: Vec<Grant>) {
-        for grant in grants {
-            self.releasing = self.releasing.saturating_sub(grant.work_bytes());
+    fn on_released(&mut self, holdings: Holdings) {
+        self.releasing = self.releasing.saturating_sub(holdings.work_bytes());
+        self.leave_device_memory(holdings.device);
+        for grant in holdings.grants {
             self.budget.give(grant);
         }
     }
 
-    /// Sends memory to be dropped; its grants come back with [`Event::Released`].
-    fn release(&mut self, ticket: Ticket, keep_input: bool, grants: Vec<Grant>) {
-        self.releasing += grants.iter().map(Grant::work_bytes).sum::<u64>();
-        self.actions.push(Action::Release { ticket, keep_input, grants });
+    /// Sends a partition's memory to be dropped; what it held comes back with [`Event::Released`].
+    fn release(&mut self, ticket: Ticket, subject: Arc<str>, keep_input: bool, holdings: Holdings) {
+        self.releasing += holdings.work_bytes();
+        self.actions.push(Action::Release { ticket, subject, keep_input, holdings });
     }
 
     /// Moves a partition on and shows its new state.
@@ -352,10 +359,9 @@ impl Core {
     /// Takes everything from an ended partition that no worker has any more.
     fn reap(&mut self, ticket: Ticket) {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
-        self.leave_device_memory(&mut partition);
-        let mut grants = partition.take_grants();
-        grants.extend(partition.input.take());
-        self.release(ticket, false, grants);
+        let mut holdings = partition.take_holdings();
+        holdings.grants.extend(partition.input.take());
+        self.release(ticket, partition.name.clone(), false, holdings);
         self.end_lease(&mut partition);
         self.forget(partition.key);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proofmill_groth16::device::Phase;
 
-use super::budget::Grant;
+use super::budget::{Grant, Holdings};
 use super::event::{KeyId, Ticket, WorkerId};
 use crate::job::{PartitionId, PartitionState, Priority, Timings};
 use crate::meter::Usage;
@@ -123,8 +123,9 @@ impl Partition {
     }
 
     /// Everything it holds but its input.
-    pub fn take_grants(&mut self) -> Vec<Grant> {
-        [self.scratch.take(), self.evaluations.take(), self.host.take()].into_iter().flatten().collect()
+    pub fn take_holdings(&mut self) -> Holdings {
+        let grants = [self.scratch.take(), self.evaluations.take(), self.host.take()];
+        Holdings { grants: grants.into_iter().flatten().collect(), device: self.on_device.take() }
     }
 }
 

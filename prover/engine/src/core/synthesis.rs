@@ -276,13 +276,13 @@ impl Core {
     /// Sends a partition back to its synthesis: its assignment was used up by a device that failed.
     pub(super) fn start_over(&mut self, ticket: Ticket) {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
-        self.leave_device_memory(&mut partition);
         self.end_lease(&mut partition);
-        let (order, key, grants) = (partition.order, partition.key, partition.take_grants());
+        let (order, key, holdings) = (partition.order, partition.key, partition.take_holdings());
+        let name = partition.name.clone();
         (partition.parked_on, partition.next_phase) = (None, None);
         self.partitions.insert(ticket, partition);
         self.device_queue.remove(&order);
-        self.release(ticket, true, grants);
+        self.release(ticket, name, true, holdings);
         let resident = self.keys.get_mut(key).is_some_and(|key| {
             key.join(order, true);
             key.state == KeyState::Loaded

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::Shared;
 use super::store::Dropped;
-use crate::core::{Event, FETCHERS, Grant, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
+use crate::core::{Event, FETCHERS, Holdings, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
 use crate::engine::Config;
 use crate::job::{Failure, FailureKind, PartitionProof, Timings};
 use crate::meter::{self, Meter};
@@ -40,8 +40,10 @@ pub(super) struct FinishJob {
 
 /// What the releaser is to do.
 pub(super) struct ReleaseJob {
+    /// Whose memory it is, for the trace.
+    pub subject: Arc<str>,
     pub dropped: Dropped,
-    pub grants: Vec<Grant>,
+    pub holdings: Holdings,
 }
 
 /// The ways to the threads.
@@ -349,20 +351,25 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
 /// Drops memory off the hot path, then gives its bytes back to the budget.
 fn release(shared: &Shared, jobs: &Receiver<ReleaseJob>) {
     meter::lower_priority(HELPER_NICE);
+    let meter = Meter::new();
     let mut freed = 0_u64;
     loop {
         match jobs.recv_timeout(if freed > 0 { TRIM_AFTER } else { Duration::from_secs(3600) }) {
-            Ok(ReleaseJob { dropped, grants }) => {
-                freed += grants.iter().map(Grant::bytes).sum::<u64>();
+            Ok(ReleaseJob { subject, dropped, holdings }) => {
+                let (started, begin) = (shared.clock.now(), meter.read());
+                freed += holdings.bytes();
                 // A destructor that panics must not take the engine's memory with it.
                 if catch_unwind(AssertUnwindSafe(|| drop(dropped))).is_err() {
                     tracing::error!("dropping a partition's memory panicked; this is a bug");
                 }
-                shared.event(Event::Released(grants));
+                let usage = meter.since(begin);
+                shared.event(Event::Released { subject, started, usage, holdings });
             }
             Err(RecvTimeoutError::Timeout) if freed > 0 => {
                 freed = 0;
+                let (started, begin) = (shared.clock.now(), meter.read());
                 meter::trim_heap();
+                shared.event(Event::Trimmed { started, usage: meter.since(begin) });
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

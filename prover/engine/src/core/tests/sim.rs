@@ -4,11 +4,12 @@
 //! the order of queues, one outcome per submission. It keeps an account of each device's time of its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_groth16::device::StepReport;
 
-use crate::core::{Action, Core, DeviceFacts, Event, Grant, KeyFacts, KeyId, Ticket, Verdict, WorkerId};
+use crate::core::{Action, Core, DeviceFacts, Event, Holdings, KeyFacts, KeyId, Ticket, Verdict, WorkerId};
 use crate::engine::{Config, PartitionEvent, SubmitError, Submitted};
 use crate::job::{FailureKind, Input, Outcome, PartitionId, Priority, Source, Submission};
 use crate::ledger::DeviceTime;
@@ -299,12 +300,12 @@ impl Sim {
                 self.stop(Stoppable::Fetch(ticket));
                 self.stop(Stoppable::Synthesis(ticket));
             }
-            Action::Evict { grants, .. } => self.give_back(grants),
-            Action::Release { ticket, keep_input, grants } => {
+            Action::Evict { subject, holdings, .. } => self.give_back(subject, holdings),
+            Action::Release { ticket, subject, keep_input, holdings } => {
                 if !keep_input {
                     assert!(self.released.insert(ticket), "{ticket} was released twice");
                 }
-                self.give_back(grants);
+                self.give_back(subject, holdings);
             }
             Action::Synthesize { ticket, slot } => {
                 self.begin(format!("synthesis {slot}"));
@@ -368,9 +369,10 @@ impl Sim {
         self.schedule(Duration::ZERO, event);
     }
 
-    fn give_back(&mut self, grants: Vec<Grant>) {
-        if !grants.is_empty() {
-            self.schedule(self.release, Event::Released(grants));
+    fn give_back(&mut self, subject: Arc<str>, holdings: Holdings) {
+        if holdings != Holdings::default() {
+            let (started, usage) = (self.now, Usage::default());
+            self.schedule(self.release, Event::Released { subject, started, usage, holdings });
         }
     }
 
