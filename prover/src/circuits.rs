@@ -113,6 +113,13 @@ impl KeySource for Circuits {
             }
         }
     }
+
+    fn discard(&self, circuit: &LoadedCircuit) {
+        let CircuitKey::Groth16(key) = &circuit.key else { return };
+        if let Err(error) = self.cache.discard(key) {
+            tracing::warn!(%error, "a damaged key stays in the key cache; remove it by hand");
+        }
+    }
 }
 
 impl Circuits {

@@ -54,6 +54,10 @@ pub trait KeySource: Send + Sync {
         progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
     ) -> Result<Arc<LoadedCircuit>, Failure>;
+
+    /// The circuit's key was found damaged: whatever it was loaded from must not be used again. Partitions may still have
+    /// it. The next load then starts from the source.
+    fn discard(&self, _circuit: &LoadedCircuit) {}
 }
 
 /// A circuit in memory.

@@ -159,6 +159,22 @@ fn damaged_entries_are_found_and_imported_again() {
 }
 
 #[test]
+fn a_damaged_entry_is_discarded_even_while_it_is_leased() {
+    let world = World::new();
+    let cache = world.cache(LIMIT);
+    let key = import(&cache, &world.zkey).unwrap();
+    assert!(!cache.evict(&world.digest).unwrap(), "it is leased");
+    assert!(cache.discard(&key).unwrap());
+    assert!(world.files("keys").is_empty());
+    key.verify_digests().unwrap();
+    // The next one is another file: the old key does not cost it its entry.
+    let again = import(&cache, &world.zkey).unwrap();
+    assert!(!cache.discard(&key).unwrap());
+    assert!(cache.get(&world.digest).unwrap().is_some());
+    drop(again);
+}
+
+#[test]
 fn litter_of_dead_processes_is_removed_and_work_under_way_is_not() {
     let world = World::new();
     drop(world.cache(LIMIT));

@@ -92,6 +92,11 @@ pub enum Event {
         /// What it takes.
         result: Result<KeyFacts, Failure>,
     },
+    /// A resident key is not what was imported.
+    KeyDamaged {
+        /// Which circuit.
+        key: KeyId,
+    },
     /// A synthesis ended.
     Synthesized {
         /// Whose.

@@ -231,11 +231,31 @@ impl Core {
         let subject = key.circuit.name.as_str().into();
         self.releasing += holdings.work_bytes();
         self.actions.push(Action::Evict { key: id, subject, holdings });
+        self.back_to_gathering(&users);
+        self.forget(id);
+    }
+
+    /// Nobody starts with a damaged key any more; those who wait for it get it anew.
+    pub(super) fn on_key_damaged(&mut self, id: KeyId) {
+        let Some(key) = self.keys.get_mut(id).filter(|key| key.state == KeyState::Loaded) else { return };
+        key.state = KeyState::Leaving;
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        self.back_to_gathering(&users);
+        self.let_go(id);
+    }
+
+    /// Drops a damaged key that no partition has any more.
+    pub(super) fn let_go(&mut self, id: KeyId) {
+        if self.keys.get(id).is_some_and(|key| key.state == KeyState::Leaving && key.leases == 0) {
+            self.evict_key(id);
+        }
+    }
+
+    fn back_to_gathering(&mut self, users: &[Order]) {
         for order in users {
-            self.ready.remove(&order);
+            self.ready.remove(order);
             self.enter(order.ticket, Stage::Gathering);
         }
-        self.forget(id);
     }
 
     /// Moves a partition with input and circuit to the queue for synthesis.

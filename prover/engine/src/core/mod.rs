@@ -157,6 +157,7 @@ impl Core {
             Event::KeyEstimated { key, slot, result } => self.on_estimate(key, slot, result),
             Event::KeyProgress { key, done, total } => self.on_progress(key, done, total),
             Event::KeyLoaded { key, slot, started, result } => self.on_load(key, slot, started, result),
+            Event::KeyDamaged { key } => self.on_key_damaged(key),
             Event::Synthesized { ticket, slot, started, usage, result } => {
                 self.on_synthesized(ticket, slot, started, usage, result);
             }
@@ -273,7 +274,9 @@ impl Core {
         match partition.stage {
             Stage::Gathering => match key.map(|key| key.state) {
                 _ if key.is_some_and(|key| key.blocked) => PartitionState::MemoryBudget,
-                Some(KeyState::Estimating | KeyState::Sized(_) | KeyState::Loading) => PartitionState::LoadingKey,
+                Some(KeyState::Estimating | KeyState::Sized(_) | KeyState::Loading | KeyState::Leaving) => {
+                    PartitionState::LoadingKey
+                }
                 _ if partition.fetching => PartitionState::FetchingInput,
                 _ => PartitionState::Queued,
             },
@@ -374,6 +377,7 @@ impl Core {
             key.leases = key.leases.saturating_sub(1);
             key.last_used = now;
         }
+        self.let_go(partition.key);
     }
 
     fn forget(&mut self, key: KeyId) {

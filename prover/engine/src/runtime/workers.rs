@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use proofmill_groth16::device::{Blinding, DeviceError, Phase};
-use proofmill_groth16::key::{CircuitKey, KeySecurity};
+use proofmill_groth16::key::layout::KeyFileError;
+use proofmill_groth16::key::{CircuitKey, KeySecurity, ProvingKey};
 use proofmill_groth16::verify::{VerifyError, verify_partition};
 use sha2::{Digest, Sha256};
 
@@ -199,18 +200,27 @@ fn refuse_insecure(circuit: &str, loaded: &LoadedCircuit) -> Result<(), Failure>
     Err(Failure { kind: FailureKind::InsecureKey, message })
 }
 
-/// A wrong proof accuses witness or device; first the key must be what was imported. Large ones are mapped unread.
-fn refuse_damaged(key: &CircuitKey) -> Result<(), Failure> {
-    let CircuitKey::Groth16(key) = key else { return Ok(()) };
-    guarded("checking the key", || {
-        key.verify_digests().map_err(|error| {
-            let message = format!(
-                "the imported key was damaged after its import: {error}; check the disk, remove the key from the key \
-                 cache, and restart, so that it is imported anew"
-            );
-            Failure { kind: FailureKind::BadKey, message }
-        })
-    })
+/// Refuses a key that is not what was imported any more, and sees to it that nobody gets it again: the next partition
+/// has it imported anew. `check` reads as much of it as its caller has time for.
+fn refuse_damaged(
+    shared: &Shared,
+    id: KeyId,
+    circuit: &LoadedCircuit,
+    check: impl FnOnce(&ProvingKey) -> Result<(), KeyFileError>,
+) -> Result<(), Failure> {
+    let CircuitKey::Groth16(key) = &circuit.key else { return Ok(()) };
+    let Err(error) = guarded("checking the key", || Ok(check(key)))? else { return Ok(()) };
+    guarded("discarding the key", || {
+        shared.keys.discard(circuit);
+        Ok(())
+    })?;
+    shared.event(Event::KeyDamaged { key: id });
+    let message = format!(
+        "the imported key was damaged after its import: {error}; it was dropped, and the next job has it imported anew: \
+         submit this one again, and check the disk"
+    );
+    tracing::error!(error = message);
+    Err(Failure { kind: FailureKind::BadKey, message })
 }
 
 fn synthesize(shared: &Shared, slot: usize, meter: &Meter, ticket: Ticket) {
@@ -225,6 +235,8 @@ fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
         .with(ticket, |payload| (payload.key, payload.partition, payload.input.clone(), payload.cancel.clone()));
     let Some((key, partition, Some(input), cancel)) = asked else { return Err(internal("the input is gone")) };
     let Some(circuit) = shared.store.circuit(key) else { return Err(internal("the circuit is gone")) };
+    // A system call now, so that a file that someone cut short does not kill the process when the proof reads it.
+    refuse_damaged(shared, key, &circuit, ProvingKey::check_length)?;
     let (assignment, public_signals) = guarded("the synthesis", || {
         let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel)?;
         let public_signals = assignment.public_signals(&circuit.key);
@@ -293,17 +305,15 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
     let (started, begin) = (shared.clock.now(), meter.read());
     let asked = shared.store.with(ticket, |payload| {
         let signals = std::mem::take(&mut payload.public_signals);
-        (payload.circuit.clone(), payload.output.take(), signals, payload.input.clone())
+        (payload.key, payload.circuit.clone(), payload.output.take(), signals, payload.input.clone())
     });
-    let (circuit, public_signals, input) = match &asked {
-        Some((Some(circuit), _, signals, Some(input))) => (circuit, signals, input),
+    let (key, circuit, output, public_signals, input) = match asked {
+        Some((key, Some(circuit), output, signals, Some(input))) => (key, circuit, output, signals, input),
         _ => {
             let result = Err(gone("output"));
             return shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
         }
     };
-    let (circuit, public_signals, input) = (Arc::clone(circuit), public_signals.clone(), Arc::clone(input));
-    let output = asked.and_then(|(_, output, _, _)| output);
     let proof = on_device(shared, device, || {
         let (Some(output), Some(device)) = (output, shared.devices.get(device)) else { return Ok(Err(gone("output"))) };
         device.prove_finish(&circuit.key, output).map(Ok)
@@ -341,7 +351,11 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
                 timings: Timings::default(),
             }))
         }
-        Ok(false) => refuse_damaged(&circuit.key).map_or_else(Verdict::Error, |()| Verdict::Invalid),
+        // A wrong proof accuses witness or device; first the key must be what was imported. Large ones are mapped unread.
+        Ok(false) => {
+            let checked = refuse_damaged(shared, key, &circuit, ProvingKey::verify_digests);
+            checked.map_or_else(Verdict::Error, |()| Verdict::Invalid)
+        }
         Err(failure) => Verdict::Error(failure),
     };
     drop((circuit, input));

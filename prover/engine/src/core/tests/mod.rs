@@ -4,5 +4,6 @@ mod critical;
 mod deadlocks;
 mod health;
 mod ledger;
+mod memory;
 mod schedules;
 mod sim;

@@ -420,8 +420,16 @@ impl Sim {
         let usage = Usage::default();
         self.schedule(script.finish, Event::Finished { ticket, slot, started: now, usage, result });
         if !failed {
-            let verdict = if fault == Fault::Invalid { Verdict::Invalid } else { Verdict::Valid(Box::new(mk_proof())) };
+            let verdict = match fault {
+                Fault::Invalid => Verdict::Invalid,
+                Fault::Damaged => Verdict::Error(mk_failure(FailureKind::BadKey)),
+                _ => Verdict::Valid(Box::new(mk_proof())),
+            };
             let started = now + script.finish;
+            if fault == Fault::Damaged {
+                let key = self.core.partitions[&ticket].key;
+                self.schedule(script.finish + script.verify, Event::KeyDamaged { key });
+            }
             self.schedule(script.finish + script.verify, Event::Verified { ticket, slot, started, usage, verdict });
         }
     }

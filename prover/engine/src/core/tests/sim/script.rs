@@ -48,6 +48,8 @@ pub enum Fault {
     Output,
     Finish,
     Invalid,
+    /// The proof does not verify, and the key is found damaged.
+    Damaged,
 }
 
 impl Default for Script {

@@ -1,0 +1,52 @@
+//! What counts as taken, and for how long.
+
+use std::time::Duration;
+
+use proofmill_groth16::device::WorkingSet;
+
+use super::sim::{Fault, KeyScript, MIB, Script, Sim, mk_id, ms};
+use crate::engine::Config;
+use crate::job::{FailureKind, PartitionState, Priority};
+
+fn inline() -> Script {
+    Script { fetch: Duration::ZERO, ..Script::default() }
+}
+
+fn mk_sim(device: Option<u64>) -> Sim {
+    Sim::new(Config { memory_budget: 100 * MIB, ..Config::default() }, &[device])
+}
+
+#[test]
+fn a_devices_memory_is_free_when_its_buffers_are_dropped() {
+    let mut sim = mk_sim(Some(4 * MIB));
+    sim.release = ms(50);
+    let set = WorkingSet { evaluations: MIB, host: MIB, device: 3 * MIB };
+    sim.keys.insert("chain".to_owned(), KeyScript { set, ..KeyScript::default() });
+    let failing = Script { faults: vec![Fault::Step(0)], ..inline() };
+    sim.submit("failing", "chain", Priority::Normal, failing).unwrap();
+    sim.submit("next", "chain", Priority::Normal, inline()).unwrap();
+    sim.run_out();
+    // The step failed; the release of its buffers took 50 ms, and only then was there room for another preparation.
+    let failed = sim.steps[0].0 + ms(1);
+    let prepared = sim.prepared[1].0;
+    assert!(prepared >= failed + ms(50), "{prepared:?} after {failed:?}");
+}
+
+#[test]
+fn a_damaged_key_goes_with_its_last_partition_and_comes_back_anew() {
+    let mut sim = mk_sim(None);
+    let damaged = Script { faults: vec![Fault::Damaged], ..inline() };
+    let slow = Script { finish: ms(200), ..inline() };
+    sim.submit("slow", "chain", Priority::High, slow).unwrap();
+    sim.submit("damaged", "chain", Priority::Normal, damaged).unwrap();
+    sim.run_until(ms(220));
+    assert!(sim.outcomes[&mk_id("slow")][0].is_ok());
+    sim.submit("next", "chain", Priority::Low, inline()).unwrap();
+    sim.run_out();
+    let kind = |job: &str| sim.outcomes[&mk_id(job)][0].as_ref().err().map(|failure| failure.kind);
+    assert_eq!((kind("damaged"), kind("next")), (Some(FailureKind::BadKey), None));
+    let loads = sim.events.iter().filter(|event| event.id.job == "next" && event.state == PartitionState::LoadingKey);
+    assert_eq!(loads.count(), 1, "the key was loaded anew");
+    let device = &sim.core.snapshot(sim.now, "boot").devices[0];
+    assert!(!device.quarantined && device.verification_failures == 0);
+}
