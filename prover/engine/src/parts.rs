@@ -72,7 +72,8 @@ pub struct LoadedCircuit {
 
 /// From a partition's input to its assignment, on the CPU.
 pub trait Synthesizer: Send + Sync {
-    /// Bytes that one synthesis takes besides the assignment itself.
+    /// Bytes that one synthesis takes besides the assignment itself: a careful guess, and once some have run the most that
+    /// one took. Asked at load and after each synthesis.
     fn working_memory(&self) -> u64;
 
     /// The assignment of `partition`. A failed assertion or constraint is an `UnsatisfiedWitness`.

@@ -30,7 +30,7 @@ pub struct WorkerId {
 pub struct KeyFacts {
     /// Bytes that stay while it is resident.
     pub resident: u64,
-    /// Bytes of one synthesis besides the assignment.
+    /// Bytes of one synthesis besides the assignment: a guess until one has run.
     pub scratch: u64,
     /// One partition's working set, per device.
     pub working_sets: Vec<WorkingSet>,
@@ -107,6 +107,8 @@ pub enum Event {
         started: Duration,
         /// What the thread used.
         usage: Usage,
+        /// Bytes that a synthesis of this circuit takes besides the assignment, as known now.
+        scratch: Option<u64>,
         /// Whether there is an assignment.
         result: Result<(), Failure>,
     },

@@ -158,7 +158,8 @@ impl Core {
             Event::KeyProgress { key, done, total } => self.on_progress(key, done, total),
             Event::KeyLoaded { key, slot, started, result } => self.on_load(key, slot, started, result),
             Event::KeyDamaged { key } => self.on_key_damaged(key),
-            Event::Synthesized { ticket, slot, started, usage, result } => {
+            Event::Synthesized { ticket, slot, started, usage, scratch, result } => {
+                self.learn_scratch(ticket, scratch);
                 self.on_synthesized(ticket, slot, started, usage, result);
             }
             Event::Prepared { worker, started, usage, result } => self.on_prepared(worker, started, usage, result),

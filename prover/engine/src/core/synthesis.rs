@@ -240,6 +240,14 @@ impl Core {
         }
     }
 
+    /// A synthesis told what it really took: the next ones of its circuit get as much.
+    pub(super) fn learn_scratch(&mut self, ticket: Ticket, scratch: Option<u64>) {
+        let key = self.partitions.get(&ticket).and_then(|partition| self.keys.get_mut(partition.key));
+        if let (Some(key), Some(bytes)) = (key, scratch) {
+            key.facts.scratch = bytes;
+        }
+    }
+
     pub(super) fn on_synthesized(
         &mut self,
         ticket: Ticket,

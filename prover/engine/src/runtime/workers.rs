@@ -225,11 +225,12 @@ fn refuse_damaged(
 
 fn synthesize(shared: &Shared, slot: usize, meter: &Meter, ticket: Ticket) {
     let (started, begin) = (shared.clock.now(), meter.read());
-    let result = synthesis(shared, ticket);
-    shared.event(Event::Synthesized { ticket, slot, started, usage: meter.since(begin), result });
+    let mut scratch = None;
+    let result = synthesis(shared, ticket, &mut scratch);
+    shared.event(Event::Synthesized { ticket, slot, started, usage: meter.since(begin), scratch, result });
 }
 
-fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
+fn synthesis(shared: &Shared, ticket: Ticket, scratch: &mut Option<u64>) -> Result<(), Failure> {
     let asked = shared
         .store
         .with(ticket, |payload| (payload.key, payload.partition, payload.input.clone(), payload.cancel.clone()));
@@ -238,7 +239,10 @@ fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
     // A system call now, so that a file that someone cut short does not kill the process when the proof reads it.
     refuse_damaged(shared, key, &circuit, ProvingKey::check_length)?;
     let (assignment, public_signals) = guarded("the synthesis", || {
-        let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel)?;
+        let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel);
+        // Also a failed one has taken memory.
+        *scratch = Some(circuit.synthesizer.working_memory());
+        let assignment = assignment?;
         let public_signals = assignment.public_signals(&circuit.key);
         Ok((assignment, public_signals))
     })?;

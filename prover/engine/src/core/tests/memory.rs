@@ -5,6 +5,7 @@ use std::time::Duration;
 use proofmill_groth16::device::WorkingSet;
 
 use super::sim::{Fault, KeyScript, MIB, Script, Sim, mk_id, ms};
+use crate::core::Area;
 use crate::engine::Config;
 use crate::job::{FailureKind, PartitionState, Priority};
 
@@ -49,4 +50,21 @@ fn a_damaged_key_goes_with_its_last_partition_and_comes_back_anew() {
     assert_eq!(loads.count(), 1, "the key was loaded anew");
     let device = &sim.core.snapshot(sim.now, "boot").devices[0];
     assert!(!device.quarantined && device.verification_failures == 0);
+}
+
+#[test]
+fn what_a_synthesis_took_is_what_the_next_one_gets() {
+    let mut sim = mk_sim(None);
+    let mut taken = Vec::new();
+    let key = KeyScript { scratch: 20 * MIB, scratch_found: Some(5 * MIB), ..KeyScript::default() };
+    sim.keys.insert("chain".to_owned(), key);
+    for job in ["first", "second"] {
+        sim.submit(job, "chain", Priority::Normal, Script { synthesis: ms(10), ..inline() }).unwrap();
+        sim.run_until(sim.now + ms(5));
+        taken.push(sim.core.budget().used(Area::WorkingSets));
+        sim.run_until(sim.now + ms(100));
+    }
+    // Evaluations and partial sums of a MiB each come on top.
+    assert_eq!(taken, [22 * MIB, 7 * MIB]);
+    sim.run_out();
 }

@@ -159,6 +159,7 @@ fn mk_key(random: &mut StdRng, chances: &Chances) -> KeyScript {
         estimated: if faulty { random.random_range(1..14) * MIB } else { resident },
         resident: if faulty && random.random_bool(0.03) { 150 * MIB } else { resident },
         scratch: random.random_range(0..3) * MIB,
+        scratch_found: random.random_bool(0.3).then(|| random.random_range(0..6) * MIB),
         set: WorkingSet {
             evaluations: random.random_range(0..6) * MIB,
             host: random.random_range(0..6) * MIB,

@@ -311,7 +311,9 @@ impl Sim {
                 self.begin(format!("synthesis {slot}"));
                 let script = self.script(ticket);
                 let result = if script.synthesis_fails { Err(mk_failure(FailureKind::BadInput)) } else { Ok(()) };
-                let event = Event::Synthesized { ticket, slot, started: now, usage: Usage::default(), result };
+                let key = self.key_script(self.core.partitions[&ticket].key);
+                let (usage, scratch) = (Usage::default(), Some(key.scratch_found.unwrap_or(key.scratch)));
+                let event = Event::Synthesized { ticket, slot, started: now, usage, scratch, result };
                 let place = self.schedule(script.synthesis, event);
                 self.stoppable.insert(Stoppable::Synthesis(ticket), place);
             }
