@@ -205,9 +205,12 @@ fn write_span(out: &mut dyn Write, span: &Span) -> io::Result<()> {
         write!(out, "\"subject\":{}", json(subject)?)?;
         comma = ",";
     }
-    if let Some(Usage { cpu, run_queue, page_faults }) = span.usage {
-        let (cpu, run_queue) = (micros(cpu), micros(run_queue));
-        write!(out, "{comma}\"cpu_us\":{cpu},\"run_queue_us\":{run_queue},\"page_faults\":{page_faults}")?;
+    if let Some(Usage { cpu, pool, run_queue, page_faults }) = span.usage {
+        let (cpu, pool, run_queue) = (micros(cpu), micros(pool), micros(run_queue));
+        write!(
+            out,
+            "{comma}\"cpu_us\":{cpu},\"pool_cpu_us\":{pool},\"run_queue_us\":{run_queue},\"page_faults\":{page_faults}"
+        )?;
     }
     out.write_all(b"}},\n")?;
     match span.flow {
@@ -253,7 +256,7 @@ mod tests {
             start: Duration::from_micros(start),
             end: Duration::from_micros(end),
             subject: Some("job \"a\"/0/0".into()),
-            usage: Some(Usage { cpu: Duration::from_micros(2), run_queue: Duration::ZERO, page_faults: 7 }),
+            usage: Some(Usage { cpu: Duration::from_micros(2), page_faults: 7, ..Usage::default() }),
             flow,
         }
     }

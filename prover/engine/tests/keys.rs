@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{MIB, kind, mk_config, mk_id, outcome};
+use common::{MIB, mk_config, mk_id, outcome};
 use proofmill_engine::engine::{Config, Engine, Parts};
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Input, Outcome, Priority, Source, Submission};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit, Synthesizer, SystemClock};

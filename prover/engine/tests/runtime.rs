@@ -40,6 +40,10 @@ fn a_submission_becomes_a_verified_proof() {
     for name in ["key_load", "synthesis", "host_prep", "msm_g1", "hand_over", "finish", "verify", "partition"] {
         assert!(names.contains(&name), "no {name} in the trace");
     }
+    // These come just after the outcome.
+    for name in ["store", "release"] {
+        wait_until("the span", || engine.trace().contains(&format!("\"name\":\"{name}\"")));
+    }
     serde_json::to_string(&engine.snapshot()).unwrap();
 }
 

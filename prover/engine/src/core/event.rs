@@ -153,6 +153,8 @@ pub enum Event {
         slot: usize,
         /// Begin.
         started: Duration,
+        /// End, before the thread waited for the engine's lock.
+        finished: Duration,
         /// What the thread used.
         usage: Usage,
         /// Or the device's words.
@@ -166,10 +168,23 @@ pub enum Event {
         slot: usize,
         /// Begin.
         started: Duration,
+        /// End, before the thread waited for the engine's lock.
+        finished: Duration,
         /// What the thread used.
         usage: Usage,
         /// The verdict.
         verdict: Verdict,
+    },
+    /// A finalizer has handed a verdict over.
+    Stored {
+        /// Which finalizer.
+        slot: usize,
+        /// The partition, for the trace.
+        subject: Arc<str>,
+        /// When it had the engine's lock.
+        started: Duration,
+        /// When it was done.
+        finished: Duration,
     },
     /// A canary proof ended.
     CanaryDone {

@@ -165,11 +165,17 @@ impl Core {
             Event::Prepared { worker, started, usage, result } => self.on_prepared(worker, started, usage, result),
             Event::StepDone { worker, started, usage, result } => self.on_step(worker, started, usage, result),
             Event::OutputReady { worker, started, usage, result } => self.on_output(worker, started, usage, result),
-            Event::Finished { ticket, slot, started, usage, result } => {
-                self.on_finished(ticket, slot, started, usage, result);
+            Event::Finished { ticket, slot, started, finished, usage, result } => {
+                self.on_finished(ticket, slot, (started, finished), usage, result);
             }
-            Event::Verified { ticket, slot, started, usage, verdict } => {
-                self.on_verified(ticket, slot, started, usage, verdict);
+            Event::Verified { ticket, slot, started, finished, usage, verdict } => {
+                self.on_verified(ticket, slot, (started, finished), usage, verdict);
+            }
+            Event::Stored { slot, subject, started, finished } => {
+                let (track, subject) = (Track::Finalizer(slot), Some(subject));
+                let (usage, flow) = (None, Flow::None);
+                let name = "store";
+                self.trace.push(Span { track, name, start: started, end: finished, subject, usage, flow });
             }
             Event::CanaryDone { worker, started, result } => self.on_canary(worker, started, result),
             Event::Released { subject, started, usage, holdings } => {
@@ -196,6 +202,11 @@ impl Core {
         // One whose time has come waits for an idle worker, which is an event of its own.
         let canary = self.devices.iter().filter_map(DeviceState::retry_at).filter(|&at| at > self.now).min();
         [deadline, results, canary].into_iter().flatten().min()
+    }
+
+    /// A partition's name in the trace, as long as anybody has it.
+    pub fn partition_name(&self, ticket: Ticket) -> Option<Arc<str>> {
+        self.partitions.get(&ticket).map(|partition| partition.name.clone())
     }
 
     /// Partitions that have not ended.

@@ -294,6 +294,7 @@ fn log(line: &TimingLine, devices: &[SharedDevice]) {
         finish_ms = ms(timings.finish),
         verify_ms = ms(timings.verify),
         thread_cpu_ms = ms(usage.cpu),
+        pool_cpu_ms = ms(usage.pool),
         run_queue_ms = ms(usage.run_queue),
         page_faults = usage.page_faults,
     );

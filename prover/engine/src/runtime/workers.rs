@@ -16,7 +16,7 @@ use super::store::Dropped;
 use crate::core::{Event, FETCHERS, Holdings, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
 use crate::engine::Config;
 use crate::job::{Failure, FailureKind, PartitionProof, Timings};
-use crate::meter::{self, Meter};
+use crate::meter::{self, Meter, Usage};
 use crate::parts::LoadedCircuit;
 
 /// Helpers yield to the device's own threads.
@@ -272,16 +272,19 @@ fn prepare(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
 fn step(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
     let Some(mut steps) = shared.store.with(ticket, |payload| payload.steps.take()).flatten() else {
         let (started, result) = (shared.clock.now(), Err(gone("prepared partition")));
-        return shared.event(Event::StepDone { worker, started, usage: meter::Usage::default(), result });
+        return shared.event(Event::StepDone { worker, started, usage: Usage::default(), result });
     };
-    let (started, begin) = (shared.clock.now(), meter.read());
+    // The device's own threads work for whoever has the lease; a preparation beside it shares them, and is counted too.
+    let pool = || shared.devices.get(worker.device).and_then(|device| device.cpu_time()).unwrap_or_default();
+    let (started, begin, pool_begin) = (shared.clock.now(), meter.read(), pool());
     let result = on_device(shared, worker.device, || {
         let report = steps.step()?;
         let next: Option<Phase> = steps.next_phase();
         Ok(Ok((report, next)))
     });
+    let usage = Usage { pool: pool().saturating_sub(pool_begin), ..meter.since(begin) };
     shared.store.with(ticket, |payload| payload.steps = Some(steps));
-    shared.event(Event::StepDone { worker, started, usage: meter.since(begin), result });
+    shared.event(Event::StepDone { worker, started, usage, result });
 }
 
 fn take_output(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
@@ -315,7 +318,8 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
         Some((key, Some(circuit), output, signals, Some(input))) => (key, circuit, output, signals, input),
         _ => {
             let result = Err(gone("output"));
-            return shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+            let (finished, usage) = (shared.clock.now(), meter.since(begin));
+            return shared.event(Event::Finished { ticket, slot, started, finished, usage, result });
         }
     };
     let proof = on_device(shared, device, || {
@@ -326,7 +330,8 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
         Ok(proof) => (Some(proof), Ok(())),
         Err(message) => (None, Err(message)),
     };
-    shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+    let (finished, usage) = (shared.clock.now(), meter.since(begin));
+    shared.event(Event::Finished { ticket, slot, started, finished, usage, result });
     let Some(proof) = proof else { return };
 
     let (started, begin) = (shared.clock.now(), meter.read());
@@ -363,7 +368,17 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
         Err(failure) => Verdict::Error(failure),
     };
     drop((circuit, input));
-    shared.event(Event::Verified { ticket, slot, started, usage: meter.since(begin), verdict });
+    let (finished, usage) = (shared.clock.now(), meter.since(begin));
+    // The lock is held from here to the end of `with_core`: results kept, watchers told, the next work handed out.
+    let (subject, locked) = shared.with_core(|core, now| {
+        let subject = core.partition_name(ticket);
+        core.handle(now, Event::Verified { ticket, slot, started, finished, usage, verdict });
+        (subject, now)
+    });
+    if let Some(subject) = subject {
+        let finished = shared.clock.now();
+        shared.event(Event::Stored { slot, subject, started: locked, finished });
+    }
 }
 
 /// Drops memory off the hot path, then gives its bytes back to the budget.

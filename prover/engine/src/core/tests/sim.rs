@@ -420,7 +420,8 @@ impl Sim {
         let result = fails(fault == Fault::Finish);
         let failed = result.is_err();
         let usage = Usage::default();
-        self.schedule(script.finish, Event::Finished { ticket, slot, started: now, usage, result });
+        let finished = now + script.finish;
+        self.schedule(script.finish, Event::Finished { ticket, slot, started: now, finished, usage, result });
         if !failed {
             let verdict = match fault {
                 Fault::Invalid => Verdict::Invalid,
@@ -432,7 +433,9 @@ impl Sim {
                 let key = self.core.partitions[&ticket].key;
                 self.schedule(script.finish + script.verify, Event::KeyDamaged { key });
             }
-            self.schedule(script.finish + script.verify, Event::Verified { ticket, slot, started, usage, verdict });
+            let finished = started + script.verify;
+            let event = Event::Verified { ticket, slot, started, finished, usage, verdict };
+            self.schedule(script.finish + script.verify, event);
         }
     }
 
