@@ -2,9 +2,11 @@
 //! compiled; what belongs together is checked once.
 //!
 //! - [`synthesis`]: from a partition's input to its assignment.
+//! - [`download`]: parts of circuits as files, within the cache's limit.
 //! - [`generator`]: circom's WebAssembly, where it is built in.
 //! - [`simulated`]: circuits that only take time.
 
+pub mod download;
 pub mod generator;
 pub mod simulated;
 pub mod synthesis;
@@ -16,7 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Source};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit};
 use proofmill_groth16::format::r1cs::{R1cs, R1csError};
-use proofmill_groth16::format::source::FileSource;
 use proofmill_groth16::key::cache::{CacheError, KeyCache};
 use proofmill_groth16::key::constraints::ConstraintsError;
 use proofmill_groth16::key::import::{ImportControl, ImportError};
@@ -143,18 +144,8 @@ impl Circuits {
             let file = self.fetcher.open_local(&source.url).map_err(fetch_error)?;
             return import(open_path(&file), source.sha256);
         }
-        let fetched = self
-            .fetcher
-            .fetch_file(
-                &source.url,
-                source.sha256,
-                self.key_limit,
-                &self.folder,
-                &|| cancel.is_cancelled(),
-                &|done, total| progress(done, total.unwrap_or(done)),
-            )
-            .map_err(fetch_error)?;
-        import(fetched.path(), Some(fetched.sha256))
+        let download = self.download(source, what, progress, cancel)?;
+        import(download.fetched.path(), Some(download.fetched.sha256))
     }
 
     /// The verifying key with this SHA-256 as snarkjs's JSON, if a circuit with it is resident.
@@ -269,15 +260,6 @@ impl Circuits {
         self.fetcher
             .fetch_bytes(&source.url, source.sha256, limit, &|| cancel.is_cancelled(), &|_, _| {})
             .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))
-    }
-
-    /// A part of a circuit as a file.
-    pub fn open(&self, source: &Source, what: &str, cancel: &Cancel) -> Result<FileSource, Failure> {
-        let fetched = self
-            .fetcher
-            .fetch_file(&source.url, source.sha256, self.key_limit, &self.folder, &|| cancel.is_cancelled(), &|_, _| {})
-            .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))?;
-        FileSource::open(&fetched.path()).map_err(|e| bad_key(format!("{what}: {e}")))
     }
 }
 

@@ -31,8 +31,15 @@ pub type Canary = Arc<dyn Fn(&SharedDevice) -> Result<(), DeviceError> + Send + 
 
 /// Fetches inputs. Called on threads that may block.
 pub trait InputSource: Send + Sync {
-    /// The whole content of `source`, its digest checked, its size bounded.
-    fn fetch(&self, source: &Source, cancel: &Cancel) -> Result<Arc<[u8]>, Failure>;
+    /// The whole content of `source`, its digest checked, its size bounded. `reserve` is asked for the input's size in
+    /// memory before the bytes come: in all, as soon as that is known, else again and again a little ahead of them. What it
+    /// refuses with, the fetch ends with; the engine fetches again when there is room.
+    fn fetch(
+        &self,
+        source: &Source,
+        cancel: &Cancel,
+        reserve: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure>;
 }
 
 /// What a circuit takes before it is loaded, as far as it is known.

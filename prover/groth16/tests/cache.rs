@@ -175,6 +175,31 @@ fn a_damaged_entry_is_discarded_even_while_it_is_leased() {
 }
 
 #[test]
+fn a_download_counts_from_its_first_byte_to_its_import() {
+    let world = World::new();
+    let entry = import(&world.cache(LIMIT), &world.zkey).unwrap().info().bytes;
+    let limit = entry + 1_000_000;
+    let cache = world.cache(limit);
+    let mut space = cache.download_space();
+    space.grow(400_000).unwrap();
+    space.grow(900_000).unwrap();
+    assert_eq!(cache.entries().unwrap().len(), 1, "there is room for both");
+    let mut other = cache.download_space();
+    other.grow(200_000).unwrap();
+    assert!(cache.entries().unwrap().is_empty(), "the idle entry went");
+    // An import finds what the downloads leave.
+    match import(&cache, &world.zkey) {
+        Err(CacheError::Full { have, .. }) => assert_eq!(have, limit - 1_100_000),
+        result => panic!("{:?}", result.map(|key| key.info().clone())),
+    }
+    drop((space, other));
+    let key = import(&cache, &world.zkey).unwrap();
+    assert!(matches!(cache.download_space().grow(2_000_000), Err(CacheError::Full { .. })), "it is leased");
+    drop(key);
+    assert!(world.files("tmp").is_empty());
+}
+
+#[test]
 fn litter_of_dead_processes_is_removed_and_work_under_way_is_not() {
     let world = World::new();
     drop(world.cache(LIMIT));

@@ -7,12 +7,12 @@ use proofmill_engine::job::{Failure, FailureKind};
 use proofmill_engine::parts::{Cancel, Synthesizer};
 use proofmill_groth16::assignment::{self, Assignment, Witness};
 use proofmill_groth16::format::r1cs::{R1cs, R1csError};
-use proofmill_groth16::format::source::FileSource;
 use proofmill_groth16::format::sym;
 use proofmill_groth16::format::wtns::WitnessFile;
 use proofmill_groth16::key::ProvingKey;
 use rayon::ThreadPool;
 
+use super::download::Part;
 use super::generator::Generator;
 
 /// The first bytes of a witness file.
@@ -35,9 +35,9 @@ pub struct GrothSynthesizer {
 /// The constraints as circom wrote them.
 pub struct Constraints {
     /// The constraints.
-    pub r1cs: R1cs<FileSource>,
+    pub r1cs: R1cs<Part>,
     /// The names of signals.
-    pub symbols: Option<FileSource>,
+    pub symbols: Option<Part>,
 }
 
 impl Synthesizer for GrothSynthesizer {

@@ -142,6 +142,15 @@ impl Budget {
         Some(bytes.map(|bytes| Grant { area, bytes, critical }))
     }
 
+    /// Makes a grant larger, or leaves it as it is; whether it has `bytes` now.
+    #[must_use]
+    pub fn grow(&mut self, grant: &mut Grant, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(grant.bytes);
+        let Some(added) = self.take(grant.area, more, grant.critical) else { return false };
+        grant.bytes += added.bytes;
+        true
+    }
+
     /// Gives a grant back.
     pub fn give(&mut self, grant: Grant) {
         let Grant { area, bytes, critical } = grant;

@@ -35,7 +35,7 @@ impl Core {
                 let Some(grant) = self.budget.take(Area::Inputs, bytes, false) else { break };
                 partition.input = Some(grant);
             }
-            partition.fetching = true;
+            (partition.fetching, partition.input_refused) = (true, false);
             self.fetch_queue.remove(&order);
             self.fetchers.set(slot, true);
             self.actions.push(Action::FetchInput { ticket, slot });
@@ -45,6 +45,33 @@ impl Core {
         progress
     }
 
+    /// Takes memory for an input whose size is found, or grows, while it is fetched. An error ends the fetch: of inputs that
+    /// can never fit for good, else until there is room.
+    pub fn reserve_input(&mut self, now: Duration, ticket: Ticket, bytes: u64) -> Result<(), Failure> {
+        self.at(now);
+        let refused = |message: &str| Err(Failure { kind: FailureKind::MemoryBudget, message: message.to_owned() });
+        if bytes > self.budget.input_limit() {
+            return Err(self.input_too_large(bytes));
+        }
+        let Some(partition) = self.partitions.get_mut(&ticket) else { return refused("nobody wants this input") };
+        let Some(grant) = &mut partition.input else { return refused("nobody wants this input") };
+        if self.budget.grow(grant, bytes) {
+            return Ok(());
+        }
+        // Next time it begins with as much.
+        (partition.input_bytes, partition.input_refused) = (bytes, true);
+        refused("other inputs have the memory; it is fetched again when there is room")
+    }
+
+    fn input_too_large(&self, bytes: u64) -> Failure {
+        let (limit, budget) = (self.budget.input_limit(), self.budget.limit());
+        let message = format!(
+            "the input has {bytes} bytes, more than the {limit} that inputs may take of the memory budget ({budget}); give \
+             the engine more memory"
+        );
+        Failure { kind: FailureKind::MemoryBudget, message }
+    }
+
     pub(super) fn on_input(&mut self, ticket: Ticket, slot: usize, started: Duration, result: Result<u64, Failure>) {
         self.fetchers.set(slot, false);
         let (now, limit) = (self.now, self.budget.input_limit());
@@ -52,21 +79,18 @@ impl Core {
         partition.fetching = false;
         partition.timings.fetch += now.saturating_sub(started);
         let (name, order, ended) = (partition.name.clone(), partition.order, partition.ended);
+        let refused = partition.input_refused;
         self.span(Track::Fetcher(slot), "fetch", started, Some(name.clone()), None, Flow::None);
         if ended {
             return self.reap(ticket);
         }
         let bytes = match result {
             Ok(bytes) => bytes,
+            Err(_) if refused => return self.fetch_again(ticket, order),
             Err(failure) => return self.end(ticket, Err(failure)),
         };
         if bytes > limit {
-            let message = format!(
-                "the input has {bytes} bytes, more than the {limit} that inputs may take of the memory budget ({}); \
-                 give the engine more memory",
-                self.budget.limit()
-            );
-            return self.fail(ticket, FailureKind::MemoryBudget, message);
+            return self.end(ticket, Err(self.input_too_large(bytes)));
         }
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
         if let Some(grant) = partition.input.take() {
@@ -81,11 +105,20 @@ impl Core {
                 key.join(order, true);
             }
         } else {
-            // Larger than was thought, and others have the memory: fetched once more when there is room.
-            self.fetch_queue.insert(order);
+            // Larger than was reserved, and others have the memory.
             self.actions.push(Action::DropInput { ticket, subject: name });
+            return self.fetch_again(ticket, order);
         }
         self.advance(ticket);
+    }
+
+    /// An input for which there was no memory is fetched once more when there is room.
+    fn fetch_again(&mut self, ticket: Ticket, order: Order) {
+        if let Some(grant) = self.partitions.get_mut(&ticket).and_then(|partition| partition.input.take()) {
+            self.budget.give(grant);
+        }
+        self.fetch_queue.insert(order);
+        self.refresh(ticket);
     }
 
     /// Finds the sizes of circuits that partitions wait for.

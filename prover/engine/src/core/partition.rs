@@ -71,6 +71,8 @@ pub(super) struct Partition {
     pub has_input: bool,
     /// Bytes of the input as far as known.
     pub input_bytes: u64,
+    /// The fetch under way was refused memory, and will say so.
+    pub input_refused: bool,
     /// First in line for memory that is not there.
     pub blocked: bool,
     /// The key may not be evicted: it is in use.

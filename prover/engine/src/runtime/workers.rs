@@ -146,7 +146,10 @@ fn fetch(shared: &Shared, slot: usize, _: &Meter, ticket: Ticket) {
     let started = shared.clock.now();
     let asked = shared.store.with(ticket, |payload| (payload.source.clone(), payload.cancel.clone()));
     let result = match asked {
-        Some((Some(source), cancel)) => guarded("fetching the input", || shared.inputs.fetch(&source, &cancel)),
+        Some((Some(source), cancel)) => {
+            let reserve = |bytes| shared.with_core(|core, now| core.reserve_input(now, ticket, bytes));
+            guarded("fetching the input", || shared.inputs.fetch(&source, &cancel, &reserve))
+        }
         _ => Err(internal("there is nothing to fetch")),
     };
     let result = result.map(|bytes| {

@@ -27,6 +27,7 @@ use crate::format::zkey::Zkey;
 mod copy;
 mod space;
 
+pub use space::DownloadSpace;
 use space::Reservation;
 
 /// A cache directory.
@@ -55,11 +56,11 @@ pub enum CacheError {
     Import(#[from] ImportError),
     /// The key does not fit.
     #[error(
-        "the key cache is full: the key needs {need} bytes, {have} can be freed; raise the cache's limit, or stop jobs \
-         that hold other keys"
+        "the key cache is full: {need} bytes are needed, {have} can be freed (what is downloaded counts until it is \
+         imported); raise the cache's limit, or stop jobs that hold other keys"
     )]
     Full {
-        /// Bytes that the key takes.
+        /// Bytes that the key, or its download, takes.
         need: u64,
         /// Bytes that could be free: the limit less what is in use.
         have: u64,
@@ -168,6 +169,11 @@ impl KeyCache {
             return Err(if expected.is_some() { mismatch } else { ImportError::SourceChanged }.into());
         }
         self.publish(space, bytes, &digest)
+    }
+
+    /// Space for a file that is kept on the cache's disk beside it, such as a download: none yet.
+    pub fn download_space(&self) -> DownloadSpace {
+        DownloadSpace::new(self.clone())
     }
 
     /// Bytes that an import of `source` would take at most, without reading more than its head.

@@ -68,3 +68,20 @@ fn what_a_synthesis_took_is_what_the_next_one_gets() {
     assert_eq!(taken, [22 * MIB, 7 * MIB]);
     sim.run_out();
 }
+
+#[test]
+fn an_input_takes_its_memory_before_it_comes_and_waits_for_it() {
+    let mut sim = mk_sim(None);
+    // Inputs may take 12.5 MiB together.
+    let script = |input_bytes| Script { input_bytes, fetch: ms(100), ..Script::default() };
+    for (job, bytes) in [("first", 8 * MIB), ("second", 6 * MIB)] {
+        sim.submit(job, "chain", Priority::Normal, script(bytes)).unwrap();
+    }
+    sim.run_until(ms(50));
+    assert!(sim.core.budget().used(Area::Inputs) >= 8 * MIB, "it counts while it is fetched");
+    sim.submit("never", "chain", Priority::High, script(14 * MIB)).unwrap();
+    sim.run_out();
+    let kind = |job: &str| sim.outcomes[&mk_id(job)][0].as_ref().err().map(|failure| failure.kind);
+    assert_eq!((kind("first"), kind("second")), (None, None));
+    assert_eq!(kind("never"), Some(FailureKind::MemoryBudget));
+}

@@ -283,7 +283,12 @@ impl Sim {
             Action::FetchInput { ticket, slot } => {
                 self.begin(format!("fetcher {slot}"));
                 let script = self.script(ticket);
-                let event = Event::InputFetched { ticket, slot, started: now, result: Ok(script.input_bytes) };
+                // Half of the inputs tell their size beforehand.
+                let announced = script.input_bytes.is_multiple_of(2);
+                let reserved =
+                    if announced { self.core.reserve_input(now, ticket, script.input_bytes) } else { Ok(()) };
+                let result = reserved.map(|()| script.input_bytes);
+                let event = Event::InputFetched { ticket, slot, started: now, result };
                 let place = self.schedule(script.fetch, event);
                 self.stoppable.insert(Stoppable::Fetch(ticket), place);
             }
