@@ -1,5 +1,5 @@
 //! An r1cs must be that of its key, row by row: what snarkjs made of one compilation passes, any other constraint is named.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 mod proving;
