@@ -2,22 +2,24 @@
 //! compiled; what belongs together is checked once.
 //!
 //! - [`synthesis`]: from a partition's input to its assignment.
+//! - [`download`]: parts of circuits as files, within the cache's limit.
 //! - [`generator`]: circom's WebAssembly, where it is built in.
 //! - [`simulated`]: circuits that only take time.
 
+pub mod download;
 pub mod generator;
 pub mod simulated;
 pub mod synthesis;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Source};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit};
-use proofmill_groth16::format::r1cs::R1cs;
-use proofmill_groth16::format::source::FileSource;
+use proofmill_groth16::format::r1cs::{R1cs, R1csError};
 use proofmill_groth16::key::cache::{CacheError, KeyCache};
+use proofmill_groth16::key::constraints::ConstraintsError;
 use proofmill_groth16::key::import::{ImportControl, ImportError};
 use proofmill_groth16::key::{CircuitKey, ProvingKey};
 use proofmill_groth16::verifying_key::VerifyingKey;
@@ -51,8 +53,9 @@ pub struct Circuits {
     pub simulated: bool,
     /// Whether circuits' `log()` lines are printed.
     pub circuit_log: bool,
-    /// The verifying keys of all circuits loaded so far, as snarkjs's JSON, by their SHA-256: few and small.
-    pub verifying_keys: Mutex<HashMap<[u8; 32], Vec<u8>>>,
+    /// The keys that are resident, by the SHA-256 of their verifying keys. Those that are gone are dropped at each load, so
+    /// that there are never many more than circuits in memory.
+    pub verifying_keys: Mutex<HashMap<[u8; 32], Weak<ProvingKey>>>,
 }
 
 impl KeySource for Circuits {
@@ -111,6 +114,13 @@ impl KeySource for Circuits {
             }
         }
     }
+
+    fn discard(&self, circuit: &LoadedCircuit) {
+        let CircuitKey::Groth16(key) = &circuit.key else { return };
+        if let Err(error) = self.cache.discard(key) {
+            tracing::warn!(%error, "a damaged key stays in the key cache; remove it by hand");
+        }
+    }
 }
 
 impl Circuits {
@@ -134,32 +144,21 @@ impl Circuits {
             let file = self.fetcher.open_local(&source.url).map_err(fetch_error)?;
             return import(open_path(&file), source.sha256);
         }
-        let fetched = self
-            .fetcher
-            .fetch_file(
-                &source.url,
-                source.sha256,
-                self.key_limit,
-                &self.folder,
-                &|| cancel.is_cancelled(),
-                &|done, total| progress(done, total.unwrap_or(done)),
-            )
-            .map_err(fetch_error)?;
-        import(fetched.path(), Some(fetched.sha256))
+        let download = self.download(source, what, progress, cancel)?;
+        import(download.fetched.path(), Some(download.fetched.sha256))
     }
 
-    /// The verifying key with this SHA-256, if a circuit with it has been loaded.
+    /// The verifying key with this SHA-256 as snarkjs's JSON, if a circuit with it is resident.
     pub fn verifying_key(&self, digest: &[u8; 32]) -> Option<Vec<u8>> {
-        self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
+        let key = self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner).get(digest)?.upgrade()?;
+        Some(key.verifying_key().to_json().into_bytes())
     }
 
-    fn remember_verifying_key(&self, key: &ProvingKey) {
-        let verifying = key.verifying_key();
-        self.verifying_keys
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(verifying.digest())
-            .or_insert_with(|| verifying.to_json().into_bytes());
+    fn remember_verifying_key(&self, key: &Arc<ProvingKey>) {
+        let digest = key.verifying_key().digest();
+        let mut keys = self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.retain(|_, key| key.strong_count() > 0);
+        keys.insert(digest, Arc::downgrade(key));
     }
 
     fn require_kind(&self, circuit: &Circuit) -> Result<(), Failure> {
@@ -240,15 +239,15 @@ impl Circuits {
     ) -> Result<Constraints, Failure> {
         let what = format!("the r1cs of circuit {circuit}");
         let read = R1cs::read(self.open(r1cs, &what, cancel)?).map_err(|e| bad_key(format!("{what}: {e}")))?;
-        let (header, info) = (read.header(), key.info());
-        let public = u64::from(header.public_outputs) + u64::from(header.public_inputs);
-        if header.curve != info.curve || header.wires != info.variables || public != u64::from(info.public) {
-            return Err(bad_key(format!(
-                "{what} has {} wires, {public} of them public, on {}, the zkey {} and {} on {}; they are of different \
-                 circuits",
-                header.wires, header.curve, info.variables, info.public, info.curve
-            )));
-        }
+        // Other constraints of the same sizes would find every witness wrong, or let the devices look bad.
+        let same = self.threads.install(|| key.check_constraints(&read, &|| cancel.is_cancelled()));
+        same.map_err(|error| Failure {
+            kind: match error {
+                ConstraintsError::R1cs(R1csError::Cancelled) => FailureKind::Cancelled,
+                _ => FailureKind::BadKey,
+            },
+            message: format!("{what}: {error}"),
+        })?;
         let symbols = match symbols {
             Some(source) => Some(self.open(source, &format!("the symbols of circuit {circuit}"), cancel)?),
             None => None,
@@ -261,15 +260,6 @@ impl Circuits {
         self.fetcher
             .fetch_bytes(&source.url, source.sha256, limit, &|| cancel.is_cancelled(), &|_, _| {})
             .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))
-    }
-
-    /// A part of a circuit as a file.
-    pub fn open(&self, source: &Source, what: &str, cancel: &Cancel) -> Result<FileSource, Failure> {
-        let fetched = self
-            .fetcher
-            .fetch_file(&source.url, source.sha256, self.key_limit, &self.folder, &|| cancel.is_cancelled(), &|_, _| {})
-            .map_err(|e| fetch_failure(&e, what, FailureKind::BadKey))?;
-        FileSource::open(&fetched.path()).map_err(|e| bad_key(format!("{what}: {e}")))
     }
 }
 

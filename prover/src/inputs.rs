@@ -6,6 +6,11 @@ use proofmill_engine::job::{Failure, FailureKind, Source};
 use proofmill_engine::parts::{Cancel, InputSource};
 use proofmill_sources::{ErrorClass, FetchError, Fetcher};
 
+use crate::room::Room;
+
+/// How far memory is asked for ahead of an input of unknown length.
+const STEP: u64 = 1 << 20;
+
 /// Fetches inputs.
 pub struct Inputs {
     /// Shared with the keys.
@@ -15,11 +20,19 @@ pub struct Inputs {
 }
 
 impl InputSource for Inputs {
-    fn fetch(&self, source: &Source, cancel: &Cancel) -> Result<Arc<[u8]>, Failure> {
-        self.fetcher
-            .fetch_bytes(&source.url, source.sha256, self.limit, &|| cancel.is_cancelled(), &|_, _| {})
-            .map(Arc::from)
-            .map_err(|e| fetch_failure(&e, "the input", FailureKind::BadInput))
+    fn fetch(
+        &self,
+        source: &Source,
+        cancel: &Cancel,
+        reserve: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure> {
+        let room = Room::new(STEP, reserve);
+        let stop = || cancel.is_cancelled() || room.is_refused();
+        let fetched = self
+            .fetcher
+            .fetch_bytes(&source.url, source.sha256, self.limit, &stop, &|done, all| room.expect(done, all));
+        room.granted()?;
+        fetched.map(Arc::from).map_err(|e| fetch_failure(&e, "the input", FailureKind::BadInput))
     }
 }
 

@@ -28,6 +28,7 @@ pub mod logging;
 pub mod manifest;
 pub mod output;
 pub mod progress;
+pub mod room;
 pub mod run;
 #[cfg(feature = "serve")]
 pub mod serve;

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// What one thread used.
+/// What one thread used, and a device's own threads on its behalf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time, user and system.
     pub cpu: Duration,
+    /// CPU time of the device's own threads meanwhile; only a step of `prove_start` has it, and only on the CPU.
+    pub pool: Duration,
     /// Time in which the thread was runnable and did not run: the CPU was taken by others.
     pub run_queue: Duration,
     /// Page faults, minor and major.
@@ -18,6 +20,7 @@ pub struct Usage {
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.cpu += other.cpu;
+        self.pool += other.pool;
         self.run_queue += other.run_queue;
         self.page_faults += other.page_faults;
     }
@@ -38,7 +41,8 @@ impl Meter {
 
     /// Totals since the thread's begin.
     pub fn read(&self) -> Usage {
-        Usage { cpu: thread_cpu(), run_queue: self.run_queue().unwrap_or_default(), page_faults: page_faults() }
+        let run_queue = self.run_queue().unwrap_or_default();
+        Usage { cpu: thread_cpu(), pool: Duration::ZERO, run_queue, page_faults: page_faults() }
     }
 
     /// What was used since `begin`.
@@ -46,6 +50,7 @@ impl Meter {
         let end = self.read();
         Usage {
             cpu: end.cpu.saturating_sub(begin.cpu),
+            pool: Duration::ZERO,
             run_queue: end.run_queue.saturating_sub(begin.run_queue),
             page_faults: end.page_faults.saturating_sub(begin.page_faults),
         }

@@ -31,8 +31,15 @@ pub type Canary = Arc<dyn Fn(&SharedDevice) -> Result<(), DeviceError> + Send + 
 
 /// Fetches inputs. Called on threads that may block.
 pub trait InputSource: Send + Sync {
-    /// The whole content of `source`, its digest checked, its size bounded.
-    fn fetch(&self, source: &Source, cancel: &Cancel) -> Result<Arc<[u8]>, Failure>;
+    /// The whole content of `source`, its digest checked, its size bounded. `reserve` is asked for the input's size in
+    /// memory before the bytes come: in all, as soon as that is known, else again and again a little ahead of them. What it
+    /// refuses with, the fetch ends with; the engine fetches again when there is room.
+    fn fetch(
+        &self,
+        source: &Source,
+        cancel: &Cancel,
+        reserve: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure>;
 }
 
 /// What a circuit takes before it is loaded, as far as it is known.
@@ -54,6 +61,10 @@ pub trait KeySource: Send + Sync {
         progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
     ) -> Result<Arc<LoadedCircuit>, Failure>;
+
+    /// The circuit's key was found damaged: whatever it was loaded from must not be used again. Partitions may still have
+    /// it. The next load then starts from the source.
+    fn discard(&self, _circuit: &LoadedCircuit) {}
 }
 
 /// A circuit in memory.
@@ -68,14 +79,15 @@ pub struct LoadedCircuit {
 
 /// From a partition's input to its assignment, on the CPU.
 pub trait Synthesizer: Send + Sync {
-    /// Bytes that one synthesis takes besides the assignment itself.
+    /// Bytes that one synthesis takes besides the assignment itself: a careful guess, and once some have run the most that
+    /// one took. Asked at load and after each synthesis.
     fn working_memory(&self) -> u64;
 
     /// The assignment of `partition`. A failed assertion or constraint is an `UnsatisfiedWitness`.
     fn synthesize(&self, partition: u32, input: &[u8], cancel: &Cancel) -> Result<Assignment, Failure>;
 
-    /// Whether `synthesize` proves that the witness satisfies every constraint (it has the r1cs). A proof that does not
-    /// verify is then the device's fault; else a second proof and the device's canary must decide.
+    /// Whether `synthesize` proves that the witness satisfies every constraint (it has the r1cs). If two proofs do not
+    /// verify and the device passes its canary, then the r1cs is not the key's; else the witness is to blame.
     fn checks_constraints(&self) -> bool {
         false
     }

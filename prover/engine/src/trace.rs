@@ -28,6 +28,8 @@ pub enum Track {
     Synthesis(usize),
     /// A finalizer.
     Finalizer(usize),
+    /// The thread that drops what ended partitions held.
+    Releaser,
     /// A thread that loads circuits.
     Loader(usize),
     /// A thread that fetches inputs.
@@ -162,6 +164,7 @@ impl TraceSnapshot {
             Track::Worker(worker) => format!("{} worker {}", device(worker.device), worker.slot),
             Track::Synthesis(slot) => format!("synthesis {slot}"),
             Track::Finalizer(slot) => format!("finalizer {slot}"),
+            Track::Releaser => "releaser".to_owned(),
             Track::Loader(slot) => format!("loader {slot}"),
             Track::Fetcher(slot) => format!("fetcher {slot}"),
             Track::Partition(ticket) => subject.map_or_else(|| format!("partition {ticket}"), str::to_owned),
@@ -181,6 +184,7 @@ impl Track {
             Self::Worker(worker) => (1, worker.device as u64 * 3 + worker.slot as u64 + 2),
             Self::Synthesis(slot) => (2, slot as u64 + 1),
             Self::Finalizer(slot) => (3, slot as u64 + 1),
+            Self::Releaser => (3, 1001),
             Self::Loader(slot) => (4, slot as u64 + 1),
             Self::Fetcher(slot) => (4, slot as u64 + 101),
             Self::Partition(ticket) => (5, ticket + 1),
@@ -201,9 +205,12 @@ fn write_span(out: &mut dyn Write, span: &Span) -> io::Result<()> {
         write!(out, "\"subject\":{}", json(subject)?)?;
         comma = ",";
     }
-    if let Some(Usage { cpu, run_queue, page_faults }) = span.usage {
-        let (cpu, run_queue) = (micros(cpu), micros(run_queue));
-        write!(out, "{comma}\"cpu_us\":{cpu},\"run_queue_us\":{run_queue},\"page_faults\":{page_faults}")?;
+    if let Some(Usage { cpu, pool, run_queue, page_faults }) = span.usage {
+        let (cpu, pool, run_queue) = (micros(cpu), micros(pool), micros(run_queue));
+        write!(
+            out,
+            "{comma}\"cpu_us\":{cpu},\"pool_cpu_us\":{pool},\"run_queue_us\":{run_queue},\"page_faults\":{page_faults}"
+        )?;
     }
     out.write_all(b"}},\n")?;
     match span.flow {
@@ -249,7 +256,7 @@ mod tests {
             start: Duration::from_micros(start),
             end: Duration::from_micros(end),
             subject: Some("job \"a\"/0/0".into()),
-            usage: Some(Usage { cpu: Duration::from_micros(2), run_queue: Duration::ZERO, page_faults: 7 }),
+            usage: Some(Usage { cpu: Duration::from_micros(2), page_faults: 7, ..Usage::default() }),
             flow,
         }
     }

@@ -6,11 +6,11 @@ mod common;
 
 use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{MIB, kind, mk_config, mk_id, outcome};
+use common::{MIB, mk_config, mk_id, outcome};
 use proofmill_engine::engine::{Config, Engine, Parts};
 use proofmill_engine::job::{Circuit, CircuitKind, Failure, FailureKind, Input, Outcome, Priority, Source, Submission};
 use proofmill_engine::parts::{Cancel, KeyEstimate, KeySource, LoadedCircuit, Synthesizer, SystemClock};
@@ -45,29 +45,45 @@ fn import(zkey: &[u8]) -> (Header, Vec<u8>) {
     (header, sink.into_inner())
 }
 
-/// One key, from a file of its own.
-struct OneKey(Arc<ProvingKey>);
+/// One key, from a file of its own; another one once that is discarded.
+struct OneKey {
+    key: Mutex<Arc<ProvingKey>>,
+    next: Arc<ProvingKey>,
+}
 
 impl OneKey {
-    fn new(imported: &[u8]) -> Self {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), imported).unwrap();
-        // The mapping outlives the name.
-        Self(Arc::new(ProvingKey::open(file.path()).unwrap()))
+    fn new(imported: &[u8], next: &[u8]) -> Self {
+        Self { key: Mutex::new(open(imported)), next: open(next) }
     }
+
+    fn key(&self) -> Arc<ProvingKey> {
+        Arc::clone(&self.key.lock().unwrap())
+    }
+}
+
+fn open(imported: &[u8]) -> Arc<ProvingKey> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), imported).unwrap();
+    // The mapping outlives the name.
+    Arc::new(ProvingKey::open(file.path()).unwrap())
 }
 
 impl KeySource for OneKey {
     fn estimate(&self, _: &Circuit, _: &Cancel) -> Result<KeyEstimate, Failure> {
-        Ok(KeyEstimate { resident: self.0.info().bytes })
+        Ok(KeyEstimate { resident: self.key().info().bytes })
     }
 
     fn load(&self, _: &Circuit, _: &(dyn Fn(u64, u64) + Sync), _: &Cancel) -> Result<Arc<LoadedCircuit>, Failure> {
+        let key = self.key();
         Ok(Arc::new(LoadedCircuit {
-            key: CircuitKey::Groth16(Arc::clone(&self.0)),
-            synthesizer: Box::new(Witnesses(Arc::clone(&self.0))),
-            resident: self.0.info().bytes,
+            synthesizer: Box::new(Witnesses(Arc::clone(&key))),
+            resident: key.info().bytes,
+            key: CircuitKey::Groth16(key),
         }))
+    }
+
+    fn discard(&self, _: &LoadedCircuit) {
+        *self.key.lock().unwrap() = Arc::clone(&self.next);
     }
 }
 
@@ -131,19 +147,29 @@ fn prove(imported: &[u8], refuse_insecure_keys: bool) -> (Outcome, Duration) {
 }
 
 fn prove_on(device: SharedDevice, imported: &[u8], refuse_insecure_keys: bool) -> (Outcome, DeviceSnapshot) {
+    let engine = start(device, OneKey::new(imported, imported), refuse_insecure_keys);
+    engine.submit(mk_submission("a")).unwrap();
+    let outcome = outcome(&engine, "a");
+    (outcome, engine.snapshot().devices[0].clone())
+}
+
+fn start(device: SharedDevice, keys: OneKey, refuse_insecure_keys: bool) -> Engine {
     let parts = Parts {
         devices: vec![device],
-        keys: Arc::new(OneKey::new(imported)),
+        keys: Arc::new(keys),
         inputs: Arc::new(common::World::default()),
         clock: Arc::new(SystemClock::default()),
         canary: None,
     };
-    let engine = Engine::start(Config { refuse_insecure_keys, ..mk_config() }, parts);
+    Engine::start(Config { refuse_insecure_keys, ..mk_config() }, parts)
+}
+
+fn mk_submission(job: &str) -> Submission {
     let source = Source { url: "file:chain.zkey".to_owned(), sha256: None };
     let kind =
         CircuitKind::Groth16 { zkey: source, witness_generator: None, r1cs: None, symbols: None, verifying_key: None };
-    let submission = Submission {
-        id: mk_id("a"),
+    Submission {
+        id: mk_id(job),
         epoch: 0,
         digest: [7; 32],
         priority: Priority::Normal,
@@ -151,10 +177,7 @@ fn prove_on(device: SharedDevice, imported: &[u8], refuse_insecure_keys: bool) -
         deadline: None,
         circuit: Circuit { name: "chain".to_owned(), kind },
         input: Input::Inline(fixture("chain.wtns").into()),
-    };
-    engine.submit(submission).unwrap();
-    let outcome = outcome(&engine, "a");
-    (outcome, engine.snapshot().devices[0].clone())
+    }
 }
 
 #[test]
@@ -171,13 +194,36 @@ fn a_key_that_anyone_can_forge_proofs_of_is_refused_unless_allowed() {
 }
 
 #[test]
-fn a_key_damaged_on_disk_is_not_blamed_on_the_witness() {
-    let (header, mut imported) = import(&fixture("chain.zkey"));
+fn a_key_damaged_on_disk_is_blamed_on_nobody_and_dropped() {
+    let (header, good) = import(&fixture("chain.zkey"));
     let points = header.entry(Part::H);
-    imported[usize::try_from(points.offset + points.length / 2).unwrap()] ^= 1;
-    let outcome = prove(&imported, true).0;
-    assert_eq!(kind(&outcome), Some(FailureKind::BadKey), "{outcome:?}");
-    assert!(outcome.unwrap_err().message.contains("damaged"));
+    let mut damaged = good.clone();
+    damaged[usize::try_from(points.offset + points.length / 2).unwrap()] ^= 1;
+    let engine = start(Arc::new(CpuDevice::new(2).unwrap()), OneKey::new(&damaged, &good), true);
+    engine.submit(mk_submission("a")).unwrap();
+    let failure = outcome(&engine, "a").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::BadKey, "{failure}");
+    assert!(failure.message.contains("damaged"), "{failure}");
+    engine.submit(mk_submission("b")).unwrap();
+    outcome(&engine, "b").expect("the key was loaded anew");
+    assert_eq!(engine.snapshot().devices[0].verification_failures, 0);
+}
+
+#[test]
+fn a_key_cut_short_on_disk_is_an_error_and_not_the_end_of_the_process() {
+    let (_, good) = import(&fixture("chain.zkey"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &good).unwrap();
+    let keys = OneKey { key: Mutex::new(Arc::new(ProvingKey::open(file.path()).unwrap())), next: open(&good) };
+    let engine = start(Arc::new(CpuDevice::new(2).unwrap()), keys, true);
+    engine.submit(mk_submission("warm")).unwrap();
+    outcome(&engine, "warm").unwrap();
+    file.as_file().set_len(good.len() as u64 / 2).unwrap();
+    engine.submit(mk_submission("a")).unwrap();
+    let failure = outcome(&engine, "a").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::BadKey, "{failure}");
+    engine.submit(mk_submission("b")).unwrap();
+    outcome(&engine, "b").expect("the key was loaded anew");
 }
 
 #[test]

@@ -40,6 +40,10 @@ fn a_submission_becomes_a_verified_proof() {
     for name in ["key_load", "synthesis", "host_prep", "msm_g1", "hand_over", "finish", "verify", "partition"] {
         assert!(names.contains(&name), "no {name} in the trace");
     }
+    // These come just after the outcome.
+    for name in ["store", "release"] {
+        wait_until("the span", || engine.trace().contains(&format!("\"name\":\"{name}\"")));
+    }
     serde_json::to_string(&engine.snapshot()).unwrap();
 }
 
@@ -282,18 +286,19 @@ fn a_wrong_proof_never_leaves_and_its_cause_is_found() {
 }
 
 #[test]
-fn with_checked_constraints_a_wrong_proof_is_the_devices() {
+fn with_checked_constraints_wrong_proofs_of_a_sound_device_accuse_the_r1cs() {
     let world = Arc::new(World::default());
     world.checks_constraints.store(true, Ordering::Relaxed);
     let device = mk_device("simulated-0");
-    for _ in 0..3 {
+    for _ in 0..2 {
         device.inject(Fault::InvalidProof);
     }
-    let config = Config { quarantine_after: 100, ..mk_config() };
-    let engine = mk_engine_with(config, vec![Arc::new(device)], world, None);
+    let engine = mk_engine_with(mk_config(), vec![Arc::new(device)], world, None);
     engine.submit(mk_submission("a", &mk_circuit("chain", mk_simulated(1)), "x")).unwrap();
-    assert_eq!(kind(&outcome(&engine, "a")), Some(FailureKind::VerificationFailed));
-    assert_eq!(engine.snapshot().devices[0].verification_failures, 3);
+    let failure = outcome(&engine, "a").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::BadKey);
+    assert!(failure.message.contains("r1cs"), "{failure}");
+    assert_eq!(engine.snapshot().devices[0].verification_failures, 0);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::device::simulated::SimulatedCircuit;
 use crate::verifying_key::VerifyingKey;
 
 pub mod cache;
+pub mod constraints;
 pub mod file;
 pub mod import;
 pub mod layout;

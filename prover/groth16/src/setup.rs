@@ -16,7 +16,6 @@ use qap::Qap;
 use trapdoor::Trapdoor;
 
 mod coefficients;
-mod multiples;
 mod qap;
 mod trapdoor;
 mod writer;

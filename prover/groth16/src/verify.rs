@@ -55,11 +55,15 @@ pub enum VerifyError {
     NotSimulated,
 }
 
-/// Whether `proof` proves the statement `publics` (plain limbs, without the constant 1) under `key`. For a simulated
+/// Whether `proof` proves the statement `publics` (plain limbs, without the constant 1) under `key`, which keeps its
+/// verifying key prepared. For a simulated
 /// circuit the only public signal is the partition's seed.
 pub fn verify_partition(key: &CircuitKey, proof: &Proof, publics: &[[u64; 4]]) -> Result<bool, VerifyError> {
     match (key, proof) {
-        (CircuitKey::Groth16(key), proof) => Verifier::of_key(key).verify(proof, publics),
+        (CircuitKey::Groth16(key), proof) => match &**key {
+            ProvingKey::Bn254(key) => key.verifier().verify(&proof.points()?, publics),
+            ProvingKey::Bls12381(key) => key.verifier().verify(&proof.points()?, publics),
+        },
         (CircuitKey::Simulated(_), Proof::Simulated(_)) => match publics {
             [[seed, 0, 0, 0]] => Ok(SimulatedCircuit::verify(proof, *seed)),
             _ => Err(VerifyError::PublicCount { given: publics.len(), expected: 1 }),

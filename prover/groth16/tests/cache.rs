@@ -159,6 +159,47 @@ fn damaged_entries_are_found_and_imported_again() {
 }
 
 #[test]
+fn a_damaged_entry_is_discarded_even_while_it_is_leased() {
+    let world = World::new();
+    let cache = world.cache(LIMIT);
+    let key = import(&cache, &world.zkey).unwrap();
+    assert!(!cache.evict(&world.digest).unwrap(), "it is leased");
+    assert!(cache.discard(&key).unwrap());
+    assert!(world.files("keys").is_empty());
+    key.verify_digests().unwrap();
+    // The next one is another file: the old key does not cost it its entry.
+    let again = import(&cache, &world.zkey).unwrap();
+    assert!(!cache.discard(&key).unwrap());
+    assert!(cache.get(&world.digest).unwrap().is_some());
+    drop(again);
+}
+
+#[test]
+fn a_download_counts_from_its_first_byte_to_its_import() {
+    let world = World::new();
+    let entry = import(&world.cache(LIMIT), &world.zkey).unwrap().info().bytes;
+    let limit = entry + 1_000_000;
+    let cache = world.cache(limit);
+    let mut space = cache.download_space();
+    space.grow(400_000).unwrap();
+    space.grow(900_000).unwrap();
+    assert_eq!(cache.entries().unwrap().len(), 1, "there is room for both");
+    let mut other = cache.download_space();
+    other.grow(200_000).unwrap();
+    assert!(cache.entries().unwrap().is_empty(), "the idle entry went");
+    // An import finds what the downloads leave.
+    match import(&cache, &world.zkey) {
+        Err(CacheError::Full { have, .. }) => assert_eq!(have, limit - 1_100_000),
+        result => panic!("{:?}", result.map(|key| key.info().clone())),
+    }
+    drop((space, other));
+    let key = import(&cache, &world.zkey).unwrap();
+    assert!(matches!(cache.download_space().grow(2_000_000), Err(CacheError::Full { .. })), "it is leased");
+    drop(key);
+    assert!(world.files("tmp").is_empty());
+}
+
+#[test]
 fn litter_of_dead_processes_is_removed_and_work_under_way_is_not() {
     let world = World::new();
     drop(world.cache(LIMIT));

@@ -111,10 +111,10 @@ fn a_satisfied_witness_passes_and_the_first_failing_constraint_is_named() {
         let r1cs = R1cs::read(&bytes[..]).unwrap();
         assert_eq!((r1cs.header().constraints, r1cs.header().wires), (3000, VARIABLES));
         let mut witness = read_for(curve, &common::fixture(curve, "chain.wtns")).unwrap();
-        assert_eq!(r1cs.unsatisfied(&witness).unwrap(), None);
+        assert_eq!(r1cs.unsatisfied(&witness, &|| false).unwrap(), None);
 
         witness.values[1500][0] ^= 1;
-        let found = r1cs.unsatisfied(&witness).unwrap().unwrap();
+        let found = r1cs.unsatisfied(&witness, &|| false).unwrap().unwrap();
         assert!(found.wires.contains(&1500), "{found:?}");
         assert!(!found.wires.contains(&0));
         // Every constraint before it holds: only those with wire 1500 changed.
@@ -200,7 +200,7 @@ fn every_malformed_r1cs_ends_in_its_own_error() {
     unlabelled(&mut plain);
     whole(&plain.bytes()).unwrap();
     let short = Witness { values: vec![[1, 0, 0, 0]] };
-    let r1cs = R1cs::read(&original.bytes()[..]).map(|r| r.unsatisfied(&short).map(|_| ()));
+    let r1cs = R1cs::read(&original.bytes()[..]).map(|r| r.unsatisfied(&short, &|| false).map(|_| ()));
     assert!(matches!(r1cs, Ok(Err(R::WitnessLength { values: 1, .. }))));
 }
 

@@ -25,7 +25,7 @@ struct World;
 struct Sleepy(Duration);
 
 impl InputSource for World {
-    fn fetch(&self, _: &Source, _: &Cancel) -> Result<Arc<[u8]>, Failure> {
+    fn fetch(&self, _: &Source, _: &Cancel, _: &dyn Fn(u64) -> Result<(), Failure>) -> Result<Arc<[u8]>, Failure> {
         Ok(Arc::from(&b"fetched"[..]))
     }
 }

@@ -111,7 +111,12 @@ fn submission(number: u32) -> Submission {
 struct Instantly;
 
 impl InputSource for Instantly {
-    fn fetch(&self, _source: &Source, _cancel: &Cancel) -> Result<Arc<[u8]>, Failure> {
+    fn fetch(
+        &self,
+        _source: &Source,
+        _cancel: &Cancel,
+        _: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure> {
         Ok(Arc::from(*b"ready"))
     }
 }

@@ -128,7 +128,12 @@ struct Fixed {
 struct FixedSynthesizer(Arc<ProvingKey>, Witness);
 
 impl InputSource for Fixed {
-    fn fetch(&self, _source: &Source, _cancel: &Cancel) -> Result<Arc<[u8]>, Failure> {
+    fn fetch(
+        &self,
+        _source: &Source,
+        _cancel: &Cancel,
+        _: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure> {
         Ok(Arc::from(*b"ready"))
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use proofmill_engine::job::{Failure, FailureKind};
 use proofmill_engine::parts::{Cancel, Synthesizer};
 use proofmill_groth16::assignment::{self, Assignment, Witness};
-use proofmill_groth16::format::r1cs::R1cs;
-use proofmill_groth16::format::source::FileSource;
+use proofmill_groth16::format::r1cs::{R1cs, R1csError};
 use proofmill_groth16::format::sym;
 use proofmill_groth16::format::wtns::WitnessFile;
 use proofmill_groth16::key::ProvingKey;
 use rayon::ThreadPool;
 
+use super::download::Part;
 use super::generator::Generator;
 
 /// The first bytes of a witness file.
@@ -35,9 +35,9 @@ pub struct GrothSynthesizer {
 /// The constraints as circom wrote them.
 pub struct Constraints {
     /// The constraints.
-    pub r1cs: R1cs<FileSource>,
+    pub r1cs: R1cs<Part>,
     /// The names of signals.
-    pub symbols: Option<FileSource>,
+    pub symbols: Option<Part>,
 }
 
 impl Synthesizer for GrothSynthesizer {
@@ -48,7 +48,7 @@ impl Synthesizer for GrothSynthesizer {
     fn synthesize(&self, _partition: u32, input: &[u8], cancel: &Cancel) -> Result<Assignment, Failure> {
         let witness = self.witness(input, cancel)?;
         if let Some(constraints) = &self.constraints {
-            constraints.check(&self.circuit, &witness)?;
+            constraints.check(&self.circuit, &self.threads, &witness, cancel)?;
         }
         self.threads
             .install(|| assignment::evaluate_key(&self.key, witness))
@@ -88,14 +88,18 @@ impl GrothSynthesizer {
 
 impl Constraints {
     /// Refuses a witness that does not satisfy all constraints, naming the first and its signals, but no value.
-    fn check(&self, circuit: &str, witness: &Witness) -> Result<(), Failure> {
-        let broken =
-            |e: String| Failure { kind: FailureKind::BadKey, message: format!("the r1cs of circuit {circuit}: {e}") };
-        let Some(unsatisfied) = self.r1cs.unsatisfied(witness).map_err(|e| broken(e.to_string()))? else {
-            return Ok(());
+    fn check(&self, circuit: &str, threads: &ThreadPool, witness: &Witness, cancel: &Cancel) -> Result<(), Failure> {
+        let failed = |kind, e: String| Failure { kind, message: format!("the r1cs of circuit {circuit}: {e}") };
+        let checked = threads.install(|| self.r1cs.unsatisfied(witness, &|| cancel.is_cancelled()));
+        let unsatisfied = match checked {
+            Ok(None) => return Ok(()),
+            Ok(Some(unsatisfied)) => unsatisfied,
+            Err(e @ R1csError::Cancelled) => return Err(failed(FailureKind::Cancelled, e.to_string())),
+            Err(e) => return Err(failed(FailureKind::BadKey, e.to_string())),
         };
         let names = match &self.symbols {
-            Some(symbols) => sym::names(symbols, &unsatisfied.wires).map_err(|e| broken(e.to_string()))?,
+            Some(symbols) => sym::names(symbols, &unsatisfied.wires)
+                .map_err(|e| failed(FailureKind::BadKey, format!("its symbols: {e}")))?,
             None => Default::default(),
         };
         Err(Failure {

@@ -38,6 +38,28 @@ impl Grant {
     }
 }
 
+/// What a partition or a circuit held. It counts as taken until its memory has been dropped.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Holdings {
+    /// Of the host's memory.
+    pub grants: Vec<Grant>,
+    /// Of a device's own memory: the device's index, bytes.
+    pub device: Option<(usize, u64)>,
+}
+
+impl Holdings {
+    /// Bytes of the host's memory.
+    pub fn bytes(&self) -> u64 {
+        self.grants.iter().map(Grant::bytes).sum()
+    }
+
+    /// Bytes of keys and working sets.
+    pub fn work_bytes(&self) -> u64 {
+        self.grants.iter().map(Grant::work_bytes).sum()
+    }
+}
+
 /// The budget of host memory.
 #[derive(Debug)]
 pub struct Budget {
@@ -118,6 +140,15 @@ impl Budget {
             self.critical += sum;
         }
         Some(bytes.map(|bytes| Grant { area, bytes, critical }))
+    }
+
+    /// Makes a grant larger, or leaves it as it is; whether it has `bytes` now.
+    #[must_use]
+    pub fn grow(&mut self, grant: &mut Grant, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(grant.bytes);
+        let Some(added) = self.take(grant.area, more, grant.critical) else { return false };
+        grant.bytes += added.bytes;
+        true
     }
 
     /// Gives a grant back.

@@ -50,6 +50,8 @@ pub(super) struct DeviceState {
     pub canary_due: bool,
     /// Partitions whose fate the next canary decides.
     pub judging: Vec<Ticket>,
+    /// Partitions whose fate the running canary decides: it began after their last proof.
+    pub deciding: Vec<Ticket>,
     /// When the running canary was asked for.
     pub canary_began: Duration,
     /// Faults and wrong proofs since the last right one.
@@ -70,6 +72,7 @@ impl DeviceState {
             proven: false,
             canary_due: true,
             judging: Vec::new(),
+            deciding: Vec::new(),
             canary_began: now,
             failures_in_row: 0,
             verification_failures: 0,
@@ -239,16 +242,12 @@ impl Core {
     /// Gives a free lease away: to the canary, else to the first in order.
     fn grant_lease(&mut self, index: usize) -> bool {
         let now = self.now;
-        let Some(device) = self.devices.get_mut(index) else { return false };
+        let Some(device) = self.devices.get(index) else { return false };
         if device.lease_is_held() {
             return false;
         }
         if let Some(slot) = device.work.iter().position(|work| *work == Work::CanaryWaiting) {
-            let worker = WorkerId { device: index, slot };
-            device.ledger.open(slot, now);
-            device.canary_began = now;
-            self.set_work(worker, Work::CanaryRunning);
-            self.actions.push(Action::Canary { worker });
+            self.run_canary(WorkerId { device: index, slot });
             return true;
         }
         let waiting = device.work.iter().enumerate().filter_map(|(slot, work)| match work {
@@ -383,7 +382,7 @@ impl Core {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
         partition.usage += usage;
         // The device's memory and the evaluations went with the steps.
-        self.leave_device_memory(&mut partition);
+        self.leave_device_memory(partition.on_device.take());
         if let Some(evaluations) = partition.evaluations.take() {
             self.budget.give(evaluations);
         }
@@ -422,8 +421,9 @@ impl Core {
         device.ledger.close(worker.slot, now);
     }
 
-    pub(super) fn leave_device_memory(&mut self, partition: &mut Partition) {
-        if let Some((index, bytes)) = partition.on_device.take()
+    /// Gives back what was dropped of a device's memory.
+    pub(super) fn leave_device_memory(&mut self, held: Option<(usize, u64)>) {
+        if let Some((index, bytes)) = held
             && let Some(device) = self.devices.get_mut(index)
         {
             device.memory_used = device.memory_used.saturating_sub(bytes);

@@ -1,10 +1,11 @@
 //! What goes into the core and what comes out: events with plain facts, actions for worker threads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_groth16::device::{Phase, StepReport, WorkingSet};
 
-use super::budget::Grant;
+use super::budget::Holdings;
 use crate::engine::PartitionEvent;
 use crate::job::{Circuit, Failure, Input, PartitionId, PartitionProof, Timings};
 use crate::meter::Usage;
@@ -29,7 +30,7 @@ pub struct WorkerId {
 pub struct KeyFacts {
     /// Bytes that stay while it is resident.
     pub resident: u64,
-    /// Bytes of one synthesis besides the assignment.
+    /// Bytes of one synthesis besides the assignment: a guess until one has run.
     pub scratch: u64,
     /// One partition's working set, per device.
     pub working_sets: Vec<WorkingSet>,
@@ -91,6 +92,11 @@ pub enum Event {
         /// What it takes.
         result: Result<KeyFacts, Failure>,
     },
+    /// A resident key is not what was imported.
+    KeyDamaged {
+        /// Which circuit.
+        key: KeyId,
+    },
     /// A synthesis ended.
     Synthesized {
         /// Whose.
@@ -101,6 +107,8 @@ pub enum Event {
         started: Duration,
         /// What the thread used.
         usage: Usage,
+        /// Bytes that a synthesis of this circuit takes besides the assignment, as known now.
+        scratch: Option<u64>,
         /// Whether there is an assignment.
         result: Result<(), Failure>,
     },
@@ -145,6 +153,8 @@ pub enum Event {
         slot: usize,
         /// Begin.
         started: Duration,
+        /// End, before the thread waited for the engine's lock.
+        finished: Duration,
         /// What the thread used.
         usage: Usage,
         /// Or the device's words.
@@ -158,10 +168,23 @@ pub enum Event {
         slot: usize,
         /// Begin.
         started: Duration,
+        /// End, before the thread waited for the engine's lock.
+        finished: Duration,
         /// What the thread used.
         usage: Usage,
         /// The verdict.
         verdict: Verdict,
+    },
+    /// A finalizer has handed a verdict over.
+    Stored {
+        /// Which finalizer.
+        slot: usize,
+        /// The partition, for the trace.
+        subject: Arc<str>,
+        /// When it had the engine's lock.
+        started: Duration,
+        /// When it was done.
+        finished: Duration,
     },
     /// A canary proof ended.
     CanaryDone {
@@ -173,7 +196,23 @@ pub enum Event {
         result: Result<(), String>,
     },
     /// Memory was given back to the system.
-    Released(Vec<Grant>),
+    Released {
+        /// Whose: a partition or a circuit.
+        subject: Arc<str>,
+        /// Begin.
+        started: Duration,
+        /// What the thread used.
+        usage: Usage,
+        /// What counted as taken until now.
+        holdings: Holdings,
+    },
+    /// The heap's free memory was given back to the system.
+    Trimmed {
+        /// Begin.
+        started: Duration,
+        /// What the thread used.
+        usage: Usage,
+    },
     /// A time that [`super::Core::next_timer`] named has come.
     Tick,
 }
@@ -215,6 +254,8 @@ pub enum Action {
     DropInput {
         /// Whose.
         ticket: Ticket,
+        /// Its name, for the trace.
+        subject: Arc<str>,
     },
     /// Find a circuit's size.
     EstimateKey {
@@ -235,12 +276,14 @@ pub enum Action {
         /// Which circuit.
         key: KeyId,
     },
-    /// Drop a resident circuit, then give back `grant`.
+    /// Drop a resident circuit, then give back what it held with [`Event::Released`].
     Evict {
         /// Which circuit.
         key: KeyId,
+        /// Its name, for the trace.
+        subject: Arc<str>,
         /// Its bytes.
-        grants: Vec<Grant>,
+        holdings: Holdings,
     },
     /// Synthesise.
     Synthesize {
@@ -289,14 +332,16 @@ pub enum Action {
         /// Whose.
         ticket: Ticket,
     },
-    /// Drop what a partition holds, then give the grants back with [`Event::Released`].
+    /// Drop what a partition holds, then give it back with [`Event::Released`].
     Release {
         /// Whose.
         ticket: Ticket,
+        /// Its name, for the trace.
+        subject: Arc<str>,
         /// Keep the input: the partition starts over.
         keep_input: bool,
         /// What it held.
-        grants: Vec<Grant>,
+        holdings: Holdings,
     },
     /// Tell the watchers.
     Emit(PartitionEvent),

@@ -8,7 +8,7 @@ use super::device::Work;
 use super::event::{Action, Ticket, Verdict, WorkerId};
 use super::partition::Stage;
 use crate::meter::Usage;
-use crate::trace::{Flow, Track};
+use crate::trace::{Flow, Span, Track};
 
 impl Core {
     /// Gives outputs to finalizers. As many outputs may wait as there are finalizers; beyond that device workers wait.
@@ -52,16 +52,15 @@ impl Core {
         &mut self,
         ticket: Ticket,
         slot: usize,
-        started: Duration,
+        (started, finished): (Duration, Duration),
         usage: Usage,
         result: Result<(), String>,
     ) {
-        let now = self.now;
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
         partition.usage += usage;
-        partition.timings.finish += now.saturating_sub(started);
-        let (name, ended, device) = (partition.name.clone(), partition.ended, partition.last_device.unwrap_or(0));
-        self.span(Track::Finalizer(slot), "finish", started, Some(name), Some(usage), Flow::None);
+        partition.timings.finish += finished.saturating_sub(started);
+        let (ended, device) = (partition.ended, partition.last_device.unwrap_or(0));
+        self.finalizer_spans(ticket, slot, "finish", (started, finished), usage);
         if let Err(message) = result {
             self.finalizers.set(slot, false);
             if ended {
@@ -76,7 +75,7 @@ impl Core {
         &mut self,
         ticket: Ticket,
         slot: usize,
-        started: Duration,
+        (started, finished): (Duration, Duration),
         usage: Usage,
         verdict: Verdict,
     ) {
@@ -84,9 +83,9 @@ impl Core {
         let now = self.now;
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
         partition.usage += usage;
-        partition.timings.verify += now.saturating_sub(started);
-        let (name, ended, device) = (partition.name.clone(), partition.ended, partition.last_device.unwrap_or(0));
-        self.span(Track::Finalizer(slot), "verify", started, Some(name), Some(usage), Flow::None);
+        partition.timings.verify += finished.saturating_sub(started);
+        let (ended, device) = (partition.ended, partition.last_device.unwrap_or(0));
+        self.finalizer_spans(ticket, slot, "verify", (started, finished), usage);
         if ended {
             return self.reap(ticket);
         }
@@ -109,6 +108,23 @@ impl Core {
                 }
                 self.end(ticket, Err(failure));
             }
+        }
+    }
+
+    /// What a finalizer did, and its wait for the engine's lock, which it has now.
+    fn finalizer_spans(
+        &mut self,
+        ticket: Ticket,
+        slot: usize,
+        name: &'static str,
+        (start, end): (Duration, Duration),
+        usage: Usage,
+    ) {
+        let subject = self.partitions.get(&ticket).map(|partition| partition.name.clone());
+        let (track, flow, usage) = (Track::Finalizer(slot), Flow::None, Some(usage));
+        self.trace.push(Span { track, name, start, end, subject: subject.clone(), usage, flow });
+        if end < self.now {
+            self.span(track, "lock_wait", end, subject, None, flow);
         }
     }
 }

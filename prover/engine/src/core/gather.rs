@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::budget::Area;
+use super::budget::{Area, Holdings};
 use super::event::{Action, KeyFacts, KeyId, Ticket};
 use super::keys::KeyState;
 use super::partition::{Order, Stage};
@@ -35,7 +35,7 @@ impl Core {
                 let Some(grant) = self.budget.take(Area::Inputs, bytes, false) else { break };
                 partition.input = Some(grant);
             }
-            partition.fetching = true;
+            (partition.fetching, partition.input_refused) = (true, false);
             self.fetch_queue.remove(&order);
             self.fetchers.set(slot, true);
             self.actions.push(Action::FetchInput { ticket, slot });
@@ -45,6 +45,33 @@ impl Core {
         progress
     }
 
+    /// Takes memory for an input whose size is found, or grows, while it is fetched. An error ends the fetch: of inputs that
+    /// can never fit for good, else until there is room.
+    pub fn reserve_input(&mut self, now: Duration, ticket: Ticket, bytes: u64) -> Result<(), Failure> {
+        self.at(now);
+        let refused = |message: &str| Err(Failure { kind: FailureKind::MemoryBudget, message: message.to_owned() });
+        if bytes > self.budget.input_limit() {
+            return Err(self.input_too_large(bytes));
+        }
+        let Some(partition) = self.partitions.get_mut(&ticket) else { return refused("nobody wants this input") };
+        let Some(grant) = &mut partition.input else { return refused("nobody wants this input") };
+        if self.budget.grow(grant, bytes) {
+            return Ok(());
+        }
+        // Next time it begins with as much.
+        (partition.input_bytes, partition.input_refused) = (bytes, true);
+        refused("other inputs have the memory; it is fetched again when there is room")
+    }
+
+    fn input_too_large(&self, bytes: u64) -> Failure {
+        let (limit, budget) = (self.budget.input_limit(), self.budget.limit());
+        let message = format!(
+            "the input has {bytes} bytes, more than the {limit} that inputs may take of the memory budget ({budget}); give \
+             the engine more memory"
+        );
+        Failure { kind: FailureKind::MemoryBudget, message }
+    }
+
     pub(super) fn on_input(&mut self, ticket: Ticket, slot: usize, started: Duration, result: Result<u64, Failure>) {
         self.fetchers.set(slot, false);
         let (now, limit) = (self.now, self.budget.input_limit());
@@ -52,21 +79,18 @@ impl Core {
         partition.fetching = false;
         partition.timings.fetch += now.saturating_sub(started);
         let (name, order, ended) = (partition.name.clone(), partition.order, partition.ended);
-        self.span(Track::Fetcher(slot), "fetch", started, Some(name), None, Flow::None);
+        let refused = partition.input_refused;
+        self.span(Track::Fetcher(slot), "fetch", started, Some(name.clone()), None, Flow::None);
         if ended {
             return self.reap(ticket);
         }
         let bytes = match result {
             Ok(bytes) => bytes,
+            Err(_) if refused => return self.fetch_again(ticket, order),
             Err(failure) => return self.end(ticket, Err(failure)),
         };
         if bytes > limit {
-            let message = format!(
-                "the input has {bytes} bytes, more than the {limit} that inputs may take of the memory budget ({}); \
-                 give the engine more memory",
-                self.budget.limit()
-            );
-            return self.fail(ticket, FailureKind::MemoryBudget, message);
+            return self.end(ticket, Err(self.input_too_large(bytes)));
         }
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
         if let Some(grant) = partition.input.take() {
@@ -81,11 +105,20 @@ impl Core {
                 key.join(order, true);
             }
         } else {
-            // Larger than was thought, and others have the memory: fetched once more when there is room.
-            self.fetch_queue.insert(order);
-            self.actions.push(Action::DropInput { ticket });
+            // Larger than was reserved, and others have the memory.
+            self.actions.push(Action::DropInput { ticket, subject: name });
+            return self.fetch_again(ticket, order);
         }
         self.advance(ticket);
+    }
+
+    /// An input for which there was no memory is fetched once more when there is room.
+    fn fetch_again(&mut self, ticket: Ticket, order: Order) {
+        if let Some(grant) = self.partitions.get_mut(&ticket).and_then(|partition| partition.input.take()) {
+            self.budget.give(grant);
+        }
+        self.fetch_queue.insert(order);
+        self.refresh(ticket);
     }
 
     /// Finds the sizes of circuits that partitions wait for.
@@ -199,7 +232,8 @@ impl Core {
             None => {
                 // Larger than its estimate, and others have the memory: loaded once more when there is room.
                 key.state = KeyState::Sized(bytes);
-                self.actions.push(Action::Evict { key: id, grants: Vec::new() });
+                let subject = key.circuit.name.as_str().into();
+                self.actions.push(Action::Evict { key: id, subject, holdings: Holdings::default() });
                 self.refresh_users(id);
             }
         }
@@ -224,16 +258,37 @@ impl Core {
     /// Drops an idle circuit; partitions that wait for it will have it loaded again.
     pub(super) fn evict_key(&mut self, id: KeyId) {
         let Some(key) = self.keys.get_mut(id) else { return };
-        let grants: Vec<Grant> = key.grant.take().into_iter().collect();
+        let holdings = Holdings { grants: key.grant.take().into_iter().collect(), device: None };
         key.state = KeyState::Sized(key.facts.resident);
         let users: Vec<Order> = key.users.iter().copied().collect();
-        self.releasing += grants.iter().map(Grant::work_bytes).sum::<u64>();
-        self.actions.push(Action::Evict { key: id, grants });
+        let subject = key.circuit.name.as_str().into();
+        self.releasing += holdings.work_bytes();
+        self.actions.push(Action::Evict { key: id, subject, holdings });
+        self.back_to_gathering(&users);
+        self.forget(id);
+    }
+
+    /// Nobody starts with a damaged key any more; those who wait for it get it anew.
+    pub(super) fn on_key_damaged(&mut self, id: KeyId) {
+        let Some(key) = self.keys.get_mut(id).filter(|key| key.state == KeyState::Loaded) else { return };
+        key.state = KeyState::Leaving;
+        let users: Vec<Order> = key.users.iter().copied().collect();
+        self.back_to_gathering(&users);
+        self.let_go(id);
+    }
+
+    /// Drops a damaged key that no partition has any more.
+    pub(super) fn let_go(&mut self, id: KeyId) {
+        if self.keys.get(id).is_some_and(|key| key.state == KeyState::Leaving && key.leases == 0) {
+            self.evict_key(id);
+        }
+    }
+
+    fn back_to_gathering(&mut self, users: &[Order]) {
         for order in users {
-            self.ready.remove(&order);
+            self.ready.remove(order);
             self.enter(order.ticket, Stage::Gathering);
         }
-        self.forget(id);
     }
 
     /// Moves a partition with input and circuit to the queue for synthesis.

@@ -45,6 +45,11 @@ impl DeviceState {
         }
     }
 
+    /// No canary may start yet. Partitions to be judged do not wait for that: their verdict needs one that begins now.
+    fn must_wait(&self, now: Duration) -> bool {
+        self.judging.is_empty() && self.retry_at().is_some_and(|at| at > now)
+    }
+
     fn has_canary(&self) -> bool {
         self.work.iter().any(|work| matches!(work, Work::CanaryWaiting | Work::CanaryRunning))
     }
@@ -55,13 +60,24 @@ impl Core {
     pub(super) fn start_canary(&mut self, index: usize) -> bool {
         let now = self.now;
         let Some(device) = self.devices.get_mut(index) else { return false };
-        if !device.canary_due || device.has_canary() || device.retry_at().is_some_and(|at| at > now) {
+        if !device.canary_due || device.has_canary() || device.must_wait(now) {
             return false;
         }
         let Some(slot) = device.idle_slot() else { return false };
-        device.canary_due = false;
         self.set_work(WorkerId { device: index, slot }, Work::CanaryWaiting);
         true
+    }
+
+    /// The canary begins: what is known of the device by now, it decides; what comes later, the next one does.
+    pub(super) fn run_canary(&mut self, worker: WorkerId) {
+        let now = self.now;
+        let Some(device) = self.devices.get_mut(worker.device) else { return };
+        device.ledger.open(worker.slot, now);
+        device.canary_due = false;
+        device.canary_began = now;
+        device.deciding = std::mem::take(&mut device.judging);
+        self.set_work(worker, Work::CanaryRunning);
+        self.actions.push(Action::Canary { worker });
     }
 
     pub(super) fn on_canary(&mut self, worker: WorkerId, started: Duration, result: Result<(), String>) {
@@ -71,13 +87,13 @@ impl Core {
         }
         self.set_work(worker, Work::Idle);
         let Some(device) = self.devices.get_mut(worker.device) else { return };
-        let (began, judging) = (device.canary_began, std::mem::take(&mut device.judging));
+        let (began, judged) = (device.canary_began, std::mem::take(&mut device.deciding));
         let intervals = [(began, started, DeviceTime::Pickup), (started, now, DeviceTime::OtherKernel)];
         self.report(worker, now, Usage::default(), intervals);
         self.span(Track::Worker(worker), "canary", started, None, None, Flow::None);
         let passed = result.is_ok();
         self.canary_counts(worker.device, result);
-        for ticket in judging {
+        for ticket in judged {
             self.judge(worker.device, ticket, passed);
         }
     }
@@ -133,38 +149,28 @@ impl Core {
         }
     }
 
-    /// A proof did not verify. The witness or the device is at fault; a key holds no C matrix, so only the constraints
-    /// themselves, a second proof and the canary can tell which.
+    /// A proof did not verify. The circuit's parts, the witness or the device are at fault: a key holds no C matrix, so
+    /// even a witness that satisfies an r1cs may be one that the key cannot prove. Only a second proof and the canary can
+    /// tell.
     pub(super) fn proof_is_wrong(&mut self, ticket: Ticket) {
-        let attempts = self.config.device_attempts.max(1);
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
         let index = partition.last_device.unwrap_or(0);
-        let witness_is_right = self.keys.get(partition.key).is_some_and(|key| key.facts.checks_constraints);
         if !partition.avoid.contains(&index) {
             partition.avoid.push(index);
         }
-        if !witness_is_right {
-            partition.bad_proofs.push(index);
-            if partition.bad_proofs.len() < 2 {
-                return self.start_over(ticket);
-            }
-            self.enter(ticket, Stage::Judging);
-            if let Some(device) = self.devices.get_mut(index) {
-                device.judging.push(ticket);
-                device.canary_due = true;
-            }
-            return;
+        partition.bad_proofs.push(index);
+        if partition.bad_proofs.len() < 2 {
+            return self.start_over(ticket);
         }
-        partition.faults += 1;
-        let faults = partition.faults;
-        self.count_wrong_proof(index);
-        self.start_over(ticket);
-        if faults >= attempts {
-            self.wrong_proofs_fail(ticket, faults);
+        self.enter(ticket, Stage::Judging);
+        if let Some(device) = self.devices.get_mut(index) {
+            device.judging.push(ticket);
+            device.canary_due = true;
         }
     }
 
-    /// Two proofs of one witness did not verify, and the canary of the device that made the second one has ended.
+    /// Two proofs of one witness did not verify, and the device that made the second one has ended a canary that began
+    /// after it.
     fn judge(&mut self, index: usize, ticket: Ticket, canary_passed: bool) {
         let attempts = self.config.device_attempts.max(1);
         let Some(partition) = self.partitions.get_mut(&ticket) else { return };
@@ -172,10 +178,23 @@ impl Core {
             return;
         }
         if canary_passed {
-            let message = "the witness does not satisfy the circuit: two proofs of it do not verify, and the device \
-                           proves its own test circuit right (the key alone cannot say which constraint fails; give the \
-                           circuit its r1cs to learn that)";
-            return self.fail(ticket, FailureKind::UnsatisfiedWitness, message.to_owned());
+            let checked = self.keys.get(partition.key).is_some_and(|key| key.facts.checks_constraints);
+            let (kind, message) = if checked {
+                (
+                    FailureKind::BadKey,
+                    "two proofs of a witness that satisfies the r1cs do not verify, and the device proves its own test \
+                     circuit right: the r1cs has other products (the matrix C, which a zkey does not hold) than the \
+                     circuit of the zkey; give both from the same compilation",
+                )
+            } else {
+                (
+                    FailureKind::UnsatisfiedWitness,
+                    "the witness does not satisfy the circuit: two proofs of it do not verify, and the device proves its \
+                     own test circuit right (the key alone cannot say which constraint fails; give the circuit its r1cs \
+                     to learn that)",
+                )
+            };
+            return self.fail(ticket, kind, message.to_owned());
         }
         partition.bad_proofs.pop();
         partition.faults += 1;
@@ -183,16 +202,12 @@ impl Core {
         self.count_wrong_proof(index);
         self.start_over(ticket);
         if faults >= attempts {
-            self.wrong_proofs_fail(ticket, faults);
+            let message = format!(
+                "devices made a proof that does not verify or failed, {faults} times, although the witness is not to \
+                 blame; check the devices"
+            );
+            self.fail(ticket, FailureKind::VerificationFailed, message);
         }
-    }
-
-    fn wrong_proofs_fail(&mut self, ticket: Ticket, faults: u32) {
-        let message = format!(
-            "devices made a proof that does not verify or failed, {faults} times, although the witness is not to blame; \
-             check the devices"
-        );
-        self.fail(ticket, FailureKind::VerificationFailed, message);
     }
 
     /// A proof of this device verified: whoever made a wrong one of the same witness before was at fault.

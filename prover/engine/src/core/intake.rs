@@ -225,6 +225,7 @@ impl Core {
                 fetching: false,
                 has_input,
                 input_bytes: 0,
+                input_refused: false,
                 blocked: false,
                 leased: false,
                 input,

@@ -24,6 +24,8 @@ pub(super) enum KeyState {
     Loading,
     /// It is resident.
     Loaded,
+    /// It is resident and damaged: it goes when the last partition that has it ends, and is loaded anew for others.
+    Leaving,
 }
 
 /// One circuit.

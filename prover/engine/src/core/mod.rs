@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use budget::{Area, Budget, Grant};
+pub use budget::{Area, Budget, Grant, Holdings};
 pub use event::{Action, Event, KeyFacts, KeyId, Ticket, TimingLine, Verdict, WorkerId};
 pub use partition::Order;
 
@@ -157,20 +157,34 @@ impl Core {
             Event::KeyEstimated { key, slot, result } => self.on_estimate(key, slot, result),
             Event::KeyProgress { key, done, total } => self.on_progress(key, done, total),
             Event::KeyLoaded { key, slot, started, result } => self.on_load(key, slot, started, result),
-            Event::Synthesized { ticket, slot, started, usage, result } => {
+            Event::KeyDamaged { key } => self.on_key_damaged(key),
+            Event::Synthesized { ticket, slot, started, usage, scratch, result } => {
+                self.learn_scratch(ticket, scratch);
                 self.on_synthesized(ticket, slot, started, usage, result);
             }
             Event::Prepared { worker, started, usage, result } => self.on_prepared(worker, started, usage, result),
             Event::StepDone { worker, started, usage, result } => self.on_step(worker, started, usage, result),
             Event::OutputReady { worker, started, usage, result } => self.on_output(worker, started, usage, result),
-            Event::Finished { ticket, slot, started, usage, result } => {
-                self.on_finished(ticket, slot, started, usage, result);
+            Event::Finished { ticket, slot, started, finished, usage, result } => {
+                self.on_finished(ticket, slot, (started, finished), usage, result);
             }
-            Event::Verified { ticket, slot, started, usage, verdict } => {
-                self.on_verified(ticket, slot, started, usage, verdict);
+            Event::Verified { ticket, slot, started, finished, usage, verdict } => {
+                self.on_verified(ticket, slot, (started, finished), usage, verdict);
+            }
+            Event::Stored { slot, subject, started, finished } => {
+                let (track, subject) = (Track::Finalizer(slot), Some(subject));
+                let (usage, flow) = (None, Flow::None);
+                let name = "store";
+                self.trace.push(Span { track, name, start: started, end: finished, subject, usage, flow });
             }
             Event::CanaryDone { worker, started, result } => self.on_canary(worker, started, result),
-            Event::Released(grants) => self.on_released(grants),
+            Event::Released { subject, started, usage, holdings } => {
+                self.span(Track::Releaser, "release", started, Some(subject), Some(usage), Flow::None);
+                self.on_released(holdings);
+            }
+            Event::Trimmed { started, usage } => {
+                self.span(Track::Releaser, "trim", started, None, Some(usage), Flow::None);
+            }
             Event::Tick => {}
         }
         self.pump();
@@ -188,6 +202,11 @@ impl Core {
         // One whose time has come waits for an idle worker, which is an event of its own.
         let canary = self.devices.iter().filter_map(DeviceState::retry_at).filter(|&at| at > self.now).min();
         [deadline, results, canary].into_iter().flatten().min()
+    }
+
+    /// A partition's name in the trace, as long as anybody has it.
+    pub fn partition_name(&self, ticket: Ticket) -> Option<Arc<str>> {
+        self.partitions.get(&ticket).map(|partition| partition.name.clone())
     }
 
     /// Partitions that have not ended.
@@ -230,17 +249,18 @@ impl Core {
         }
     }
 
-    fn on_released(&mut self, grants: Vec<Grant>) {
-        for grant in grants {
-            self.releasing = self.releasing.saturating_sub(grant.work_bytes());
+    fn on_released(&mut self, holdings: Holdings) {
+        self.releasing = self.releasing.saturating_sub(holdings.work_bytes());
+        self.leave_device_memory(holdings.device);
+        for grant in holdings.grants {
             self.budget.give(grant);
         }
     }
 
-    /// Sends memory to be dropped; its grants come back with [`Event::Released`].
-    fn release(&mut self, ticket: Ticket, keep_input: bool, grants: Vec<Grant>) {
-        self.releasing += grants.iter().map(Grant::work_bytes).sum::<u64>();
-        self.actions.push(Action::Release { ticket, keep_input, grants });
+    /// Sends a partition's memory to be dropped; what it held comes back with [`Event::Released`].
+    fn release(&mut self, ticket: Ticket, subject: Arc<str>, keep_input: bool, holdings: Holdings) {
+        self.releasing += holdings.work_bytes();
+        self.actions.push(Action::Release { ticket, subject, keep_input, holdings });
     }
 
     /// Moves a partition on and shows its new state.
@@ -266,7 +286,9 @@ impl Core {
         match partition.stage {
             Stage::Gathering => match key.map(|key| key.state) {
                 _ if key.is_some_and(|key| key.blocked) => PartitionState::MemoryBudget,
-                Some(KeyState::Estimating | KeyState::Sized(_) | KeyState::Loading) => PartitionState::LoadingKey,
+                Some(KeyState::Estimating | KeyState::Sized(_) | KeyState::Loading | KeyState::Leaving) => {
+                    PartitionState::LoadingKey
+                }
                 _ if partition.fetching => PartitionState::FetchingInput,
                 _ => PartitionState::Queued,
             },
@@ -352,10 +374,9 @@ impl Core {
     /// Takes everything from an ended partition that no worker has any more.
     fn reap(&mut self, ticket: Ticket) {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
-        self.leave_device_memory(&mut partition);
-        let mut grants = partition.take_grants();
-        grants.extend(partition.input.take());
-        self.release(ticket, false, grants);
+        let mut holdings = partition.take_holdings();
+        holdings.grants.extend(partition.input.take());
+        self.release(ticket, partition.name.clone(), false, holdings);
         self.end_lease(&mut partition);
         self.forget(partition.key);
     }
@@ -368,6 +389,7 @@ impl Core {
             key.leases = key.leases.saturating_sub(1);
             key.last_used = now;
         }
+        self.let_go(partition.key);
     }
 
     fn forget(&mut self, key: KeyId) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proofmill_groth16::device::Phase;
 
-use super::budget::Grant;
+use super::budget::{Grant, Holdings};
 use super::event::{KeyId, Ticket, WorkerId};
 use crate::job::{PartitionId, PartitionState, Priority, Timings};
 use crate::meter::Usage;
@@ -71,6 +71,8 @@ pub(super) struct Partition {
     pub has_input: bool,
     /// Bytes of the input as far as known.
     pub input_bytes: u64,
+    /// The fetch under way was refused memory, and will say so.
+    pub input_refused: bool,
     /// First in line for memory that is not there.
     pub blocked: bool,
     /// The key may not be evicted: it is in use.
@@ -123,8 +125,9 @@ impl Partition {
     }
 
     /// Everything it holds but its input.
-    pub fn take_grants(&mut self) -> Vec<Grant> {
-        [self.scratch.take(), self.evaluations.take(), self.host.take()].into_iter().flatten().collect()
+    pub fn take_holdings(&mut self) -> Holdings {
+        let grants = [self.scratch.take(), self.evaluations.take(), self.host.take()];
+        Holdings { grants: grants.into_iter().flatten().collect(), device: self.on_device.take() }
     }
 }
 

@@ -240,6 +240,14 @@ impl Core {
         }
     }
 
+    /// A synthesis told what it really took: the next ones of its circuit get as much.
+    pub(super) fn learn_scratch(&mut self, ticket: Ticket, scratch: Option<u64>) {
+        let key = self.partitions.get(&ticket).and_then(|partition| self.keys.get_mut(partition.key));
+        if let (Some(key), Some(bytes)) = (key, scratch) {
+            key.facts.scratch = bytes;
+        }
+    }
+
     pub(super) fn on_synthesized(
         &mut self,
         ticket: Ticket,
@@ -276,17 +284,18 @@ impl Core {
     /// Sends a partition back to its synthesis: its assignment was used up by a device that failed.
     pub(super) fn start_over(&mut self, ticket: Ticket) {
         let Some(mut partition) = self.partitions.remove(&ticket) else { return };
-        self.leave_device_memory(&mut partition);
+        let (order, key, holdings) = (partition.order, partition.key, partition.take_holdings());
+        // First it waits for the key again, so that a damaged one is not forgotten as it goes.
+        if let Some(key) = self.keys.get_mut(key) {
+            key.join(order, true);
+        }
         self.end_lease(&mut partition);
-        let (order, key, grants) = (partition.order, partition.key, partition.take_grants());
+        let name = partition.name.clone();
         (partition.parked_on, partition.next_phase) = (None, None);
         self.partitions.insert(ticket, partition);
         self.device_queue.remove(&order);
-        self.release(ticket, true, grants);
-        let resident = self.keys.get_mut(key).is_some_and(|key| {
-            key.join(order, true);
-            key.state == KeyState::Loaded
-        });
+        self.release(ticket, name, true, holdings);
+        let resident = self.keys.get(key).is_some_and(|key| key.state == KeyState::Loaded);
         if resident {
             self.ready.insert(order);
         }

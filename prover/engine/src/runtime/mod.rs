@@ -14,7 +14,7 @@ use proofmill_groth16::device::SharedDevice;
 use self::store::Store;
 use self::watchers::Watchers;
 use self::workers::{Channels, DeviceJob, FinishJob, ReleaseJob};
-use crate::core::{Action, Core, DeviceFacts, Event, TimingLine};
+use crate::core::{Action, Core, DeviceFacts, Event, Holdings, TimingLine};
 use crate::engine::{Config, Parts, Watch};
 use crate::job::PartitionId;
 use crate::parts::{Canary, Clock, InputSource, KeySource};
@@ -179,19 +179,20 @@ impl Shared {
             Action::Admit { ticket, key, partition, input } => self.store.admit(ticket, key, partition, input),
             Action::Learn { key, circuit } => self.store.learn(key, *circuit),
             Action::Forget { key } => self.store.forget(key),
-            Action::DropInput { ticket } => {
-                let job = ReleaseJob { dropped: self.store.take_input(ticket), grants: Vec::new() };
+            Action::DropInput { ticket, subject } => {
+                let dropped = self.store.take_input(ticket);
+                let job = ReleaseJob { subject, dropped, holdings: Holdings::default() };
                 send(channels.map(|channels| &channels.releaser), job);
             }
             Action::CancelKey { key } => self.store.cancel_key(key),
             Action::Cancel { ticket } => self.store.cancel(ticket),
-            Action::Evict { key, grants } => {
+            Action::Evict { key, subject, holdings } => {
                 let dropped = self.store.evict(key);
-                send(channels.map(|channels| &channels.releaser), ReleaseJob { dropped, grants });
+                send(channels.map(|channels| &channels.releaser), ReleaseJob { subject, dropped, holdings });
             }
-            Action::Release { ticket, keep_input, grants } => {
+            Action::Release { ticket, subject, keep_input, holdings } => {
                 let dropped = self.store.release(ticket, keep_input);
-                send(channels.map(|channels| &channels.releaser), ReleaseJob { dropped, grants });
+                send(channels.map(|channels| &channels.releaser), ReleaseJob { subject, dropped, holdings });
             }
             Action::FetchInput { ticket, slot } => send(channels.and_then(|c| c.fetchers.get(slot)), ticket),
             Action::EstimateKey { key, slot } => {
@@ -293,6 +294,7 @@ fn log(line: &TimingLine, devices: &[SharedDevice]) {
         finish_ms = ms(timings.finish),
         verify_ms = ms(timings.verify),
         thread_cpu_ms = ms(usage.cpu),
+        pool_cpu_ms = ms(usage.pool),
         run_queue_ms = ms(usage.run_queue),
         page_faults = usage.page_faults,
     );

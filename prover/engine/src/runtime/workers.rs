@@ -6,16 +6,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use proofmill_groth16::device::{Blinding, DeviceError, Phase};
-use proofmill_groth16::key::{CircuitKey, KeySecurity};
+use proofmill_groth16::key::layout::KeyFileError;
+use proofmill_groth16::key::{CircuitKey, KeySecurity, ProvingKey};
 use proofmill_groth16::verify::{VerifyError, verify_partition};
 use sha2::{Digest, Sha256};
 
 use super::Shared;
 use super::store::Dropped;
-use crate::core::{Event, FETCHERS, Grant, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
+use crate::core::{Event, FETCHERS, Holdings, KeyFacts, KeyId, LOADERS, Ticket, Verdict, WorkerId};
 use crate::engine::Config;
 use crate::job::{Failure, FailureKind, PartitionProof, Timings};
-use crate::meter::{self, Meter};
+use crate::meter::{self, Meter, Usage};
 use crate::parts::LoadedCircuit;
 
 /// Helpers yield to the device's own threads.
@@ -40,8 +41,10 @@ pub(super) struct FinishJob {
 
 /// What the releaser is to do.
 pub(super) struct ReleaseJob {
+    /// Whose memory it is, for the trace.
+    pub subject: Arc<str>,
     pub dropped: Dropped,
-    pub grants: Vec<Grant>,
+    pub holdings: Holdings,
 }
 
 /// The ways to the threads.
@@ -143,7 +146,10 @@ fn fetch(shared: &Shared, slot: usize, _: &Meter, ticket: Ticket) {
     let started = shared.clock.now();
     let asked = shared.store.with(ticket, |payload| (payload.source.clone(), payload.cancel.clone()));
     let result = match asked {
-        Some((Some(source), cancel)) => guarded("fetching the input", || shared.inputs.fetch(&source, &cancel)),
+        Some((Some(source), cancel)) => {
+            let reserve = |bytes| shared.with_core(|core, now| core.reserve_input(now, ticket, bytes));
+            guarded("fetching the input", || shared.inputs.fetch(&source, &cancel, &reserve))
+        }
         _ => Err(internal("there is nothing to fetch")),
     };
     let result = result.map(|bytes| {
@@ -197,34 +203,49 @@ fn refuse_insecure(circuit: &str, loaded: &LoadedCircuit) -> Result<(), Failure>
     Err(Failure { kind: FailureKind::InsecureKey, message })
 }
 
-/// A wrong proof accuses witness or device; first the key must be what was imported. Large ones are mapped unread.
-fn refuse_damaged(key: &CircuitKey) -> Result<(), Failure> {
-    let CircuitKey::Groth16(key) = key else { return Ok(()) };
-    guarded("checking the key", || {
-        key.verify_digests().map_err(|error| {
-            let message = format!(
-                "the imported key was damaged after its import: {error}; check the disk, remove the key from the key \
-                 cache, and restart, so that it is imported anew"
-            );
-            Failure { kind: FailureKind::BadKey, message }
-        })
-    })
+/// Refuses a key that is not what was imported any more, and sees to it that nobody gets it again: the next partition
+/// has it imported anew. `check` reads as much of it as its caller has time for.
+fn refuse_damaged(
+    shared: &Shared,
+    id: KeyId,
+    circuit: &LoadedCircuit,
+    check: impl FnOnce(&ProvingKey) -> Result<(), KeyFileError>,
+) -> Result<(), Failure> {
+    let CircuitKey::Groth16(key) = &circuit.key else { return Ok(()) };
+    let Err(error) = guarded("checking the key", || Ok(check(key)))? else { return Ok(()) };
+    guarded("discarding the key", || {
+        shared.keys.discard(circuit);
+        Ok(())
+    })?;
+    shared.event(Event::KeyDamaged { key: id });
+    let message = format!(
+        "the imported key was damaged after its import: {error}; it was dropped, and the next job has it imported anew: \
+         submit this one again, and check the disk"
+    );
+    tracing::error!(error = message);
+    Err(Failure { kind: FailureKind::BadKey, message })
 }
 
 fn synthesize(shared: &Shared, slot: usize, meter: &Meter, ticket: Ticket) {
     let (started, begin) = (shared.clock.now(), meter.read());
-    let result = synthesis(shared, ticket);
-    shared.event(Event::Synthesized { ticket, slot, started, usage: meter.since(begin), result });
+    let mut scratch = None;
+    let result = synthesis(shared, ticket, &mut scratch);
+    shared.event(Event::Synthesized { ticket, slot, started, usage: meter.since(begin), scratch, result });
 }
 
-fn synthesis(shared: &Shared, ticket: Ticket) -> Result<(), Failure> {
+fn synthesis(shared: &Shared, ticket: Ticket, scratch: &mut Option<u64>) -> Result<(), Failure> {
     let asked = shared
         .store
         .with(ticket, |payload| (payload.key, payload.partition, payload.input.clone(), payload.cancel.clone()));
     let Some((key, partition, Some(input), cancel)) = asked else { return Err(internal("the input is gone")) };
     let Some(circuit) = shared.store.circuit(key) else { return Err(internal("the circuit is gone")) };
+    // A system call now, so that a file that someone cut short does not kill the process when the proof reads it.
+    refuse_damaged(shared, key, &circuit, ProvingKey::check_length)?;
     let (assignment, public_signals) = guarded("the synthesis", || {
-        let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel)?;
+        let assignment = circuit.synthesizer.synthesize(partition, &input, &cancel);
+        // Also a failed one has taken memory.
+        *scratch = Some(circuit.synthesizer.working_memory());
+        let assignment = assignment?;
         let public_signals = assignment.public_signals(&circuit.key);
         Ok((assignment, public_signals))
     })?;
@@ -254,16 +275,19 @@ fn prepare(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
 fn step(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
     let Some(mut steps) = shared.store.with(ticket, |payload| payload.steps.take()).flatten() else {
         let (started, result) = (shared.clock.now(), Err(gone("prepared partition")));
-        return shared.event(Event::StepDone { worker, started, usage: meter::Usage::default(), result });
+        return shared.event(Event::StepDone { worker, started, usage: Usage::default(), result });
     };
-    let (started, begin) = (shared.clock.now(), meter.read());
+    // The device's own threads work for whoever has the lease; a preparation beside it shares them, and is counted too.
+    let pool = || shared.devices.get(worker.device).and_then(|device| device.cpu_time()).unwrap_or_default();
+    let (started, begin, pool_begin) = (shared.clock.now(), meter.read(), pool());
     let result = on_device(shared, worker.device, || {
         let report = steps.step()?;
         let next: Option<Phase> = steps.next_phase();
         Ok(Ok((report, next)))
     });
+    let usage = Usage { pool: pool().saturating_sub(pool_begin), ..meter.since(begin) };
     shared.store.with(ticket, |payload| payload.steps = Some(steps));
-    shared.event(Event::StepDone { worker, started, usage: meter.since(begin), result });
+    shared.event(Event::StepDone { worker, started, usage, result });
 }
 
 fn take_output(shared: &Shared, worker: WorkerId, meter: &Meter, ticket: Ticket) {
@@ -291,17 +315,16 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
     let (started, begin) = (shared.clock.now(), meter.read());
     let asked = shared.store.with(ticket, |payload| {
         let signals = std::mem::take(&mut payload.public_signals);
-        (payload.circuit.clone(), payload.output.take(), signals, payload.input.clone())
+        (payload.key, payload.circuit.clone(), payload.output.take(), signals, payload.input.clone())
     });
-    let (circuit, public_signals, input) = match &asked {
-        Some((Some(circuit), _, signals, Some(input))) => (circuit, signals, input),
+    let (key, circuit, output, public_signals, input) = match asked {
+        Some((key, Some(circuit), output, signals, Some(input))) => (key, circuit, output, signals, input),
         _ => {
             let result = Err(gone("output"));
-            return shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+            let (finished, usage) = (shared.clock.now(), meter.since(begin));
+            return shared.event(Event::Finished { ticket, slot, started, finished, usage, result });
         }
     };
-    let (circuit, public_signals, input) = (Arc::clone(circuit), public_signals.clone(), Arc::clone(input));
-    let output = asked.and_then(|(_, output, _, _)| output);
     let proof = on_device(shared, device, || {
         let (Some(output), Some(device)) = (output, shared.devices.get(device)) else { return Ok(Err(gone("output"))) };
         device.prove_finish(&circuit.key, output).map(Ok)
@@ -310,7 +333,8 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
         Ok(proof) => (Some(proof), Ok(())),
         Err(message) => (None, Err(message)),
     };
-    shared.event(Event::Finished { ticket, slot, started, usage: meter.since(begin), result });
+    let (finished, usage) = (shared.clock.now(), meter.since(begin));
+    shared.event(Event::Finished { ticket, slot, started, finished, usage, result });
     let Some(proof) = proof else { return };
 
     let (started, begin) = (shared.clock.now(), meter.read());
@@ -339,30 +363,49 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
                 timings: Timings::default(),
             }))
         }
-        Ok(false) => refuse_damaged(&circuit.key).map_or_else(Verdict::Error, |()| Verdict::Invalid),
+        // A wrong proof accuses witness or device; first the key must be what was imported. Large ones are mapped unread.
+        Ok(false) => {
+            let checked = refuse_damaged(shared, key, &circuit, ProvingKey::verify_digests);
+            checked.map_or_else(Verdict::Error, |()| Verdict::Invalid)
+        }
         Err(failure) => Verdict::Error(failure),
     };
     drop((circuit, input));
-    shared.event(Event::Verified { ticket, slot, started, usage: meter.since(begin), verdict });
+    let (finished, usage) = (shared.clock.now(), meter.since(begin));
+    // The lock is held from here to the end of `with_core`: results kept, watchers told, the next work handed out.
+    let (subject, locked) = shared.with_core(|core, now| {
+        let subject = core.partition_name(ticket);
+        core.handle(now, Event::Verified { ticket, slot, started, finished, usage, verdict });
+        (subject, now)
+    });
+    if let Some(subject) = subject {
+        let finished = shared.clock.now();
+        shared.event(Event::Stored { slot, subject, started: locked, finished });
+    }
 }
 
 /// Drops memory off the hot path, then gives its bytes back to the budget.
 fn release(shared: &Shared, jobs: &Receiver<ReleaseJob>) {
     meter::lower_priority(HELPER_NICE);
+    let meter = Meter::new();
     let mut freed = 0_u64;
     loop {
         match jobs.recv_timeout(if freed > 0 { TRIM_AFTER } else { Duration::from_secs(3600) }) {
-            Ok(ReleaseJob { dropped, grants }) => {
-                freed += grants.iter().map(Grant::bytes).sum::<u64>();
+            Ok(ReleaseJob { subject, dropped, holdings }) => {
+                let (started, begin) = (shared.clock.now(), meter.read());
+                freed += holdings.bytes();
                 // A destructor that panics must not take the engine's memory with it.
                 if catch_unwind(AssertUnwindSafe(|| drop(dropped))).is_err() {
                     tracing::error!("dropping a partition's memory panicked; this is a bug");
                 }
-                shared.event(Event::Released(grants));
+                let usage = meter.since(begin);
+                shared.event(Event::Released { subject, started, usage, holdings });
             }
             Err(RecvTimeoutError::Timeout) if freed > 0 => {
                 freed = 0;
+                let (started, begin) = (shared.clock.now(), meter.read());
                 meter::trim_heap();
+                shared.event(Event::Trimmed { started, usage: meter.since(begin) });
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -128,11 +128,18 @@ pub struct World {
 }
 
 impl InputSource for World {
-    fn fetch(&self, source: &Source, cancel: &Cancel) -> Result<Arc<[u8]>, Failure> {
+    fn fetch(
+        &self,
+        source: &Source,
+        cancel: &Cancel,
+        reserve: &dyn Fn(u64) -> Result<(), Failure>,
+    ) -> Result<Arc<[u8]>, Failure> {
         self.fetches.fetch_add(1, Ordering::Relaxed);
         loop {
-            if let Some(bytes) = self.inputs.lock().unwrap().get(&source.url) {
-                return Ok(Arc::clone(bytes));
+            let found = self.inputs.lock().unwrap().get(&source.url).cloned();
+            if let Some(bytes) = found {
+                reserve(bytes.len() as u64)?;
+                return Ok(bytes);
             }
             if cancel.is_cancelled() {
                 return Err(Failure { kind: FailureKind::Cancelled, message: "cancelled".to_owned() });

@@ -1,5 +1,7 @@
 //! An r1cs: the constraints (a · w)(b · w) = c · w, read one after the other, never built as a whole. With a witness, the
 //! first constraint that does not hold is found, and named by its wires; values are never told.
+//!
+//! - `batches`: the first constraint with a property, searched by all threads.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -10,6 +12,8 @@ use super::container::{Container, ContainerError, R1CS, Section, below, limbs_at
 use super::source::{Cursor, ReadAt, ReadError, read_range};
 use crate::assignment::Witness;
 use crate::curve::{Bls12381, Bn254, Curve, Suite};
+
+mod batches;
 
 /// The header's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +159,18 @@ pub enum R1csError {
         /// Wires there are.
         wires: u32,
     },
+    /// The caller stopped it.
+    #[error("reading the constraints was cancelled")]
+    Cancelled,
+}
+
+/// Reads constraints front to back.
+struct Reader<'a, R: ReadAt> {
+    r1cs: &'a R1cs<R>,
+    cursor: Cursor<'a, R>,
+    modulus: [u64; 4],
+    /// The number of the next constraint.
+    next: u32,
 }
 
 /// Bytes of a coefficient.
@@ -210,33 +226,33 @@ impl<R: ReadAt> R1cs<R> {
         &self,
         mut visit: impl FnMut(u32, &Constraint) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, R1csError> {
-        let end = self.constraints.offset + self.constraints.length;
-        let mut cursor = Cursor::new(&self.source, self.constraints.offset, end);
-        let modulus = self.header.curve.scalar_modulus();
+        let mut reader = Reader::new(self);
         let mut constraint = Constraint::default();
-        for number in 0..self.header.constraints {
-            for terms in [&mut constraint.a, &mut constraint.b, &mut constraint.c] {
-                read_terms(&mut cursor, terms, number, self.header.wires, &modulus)?;
-            }
+        while let Some(number) = reader.read(&mut constraint)? {
             if let ControlFlow::Break(value) = visit(number, &constraint) {
                 return Ok(ControlFlow::Break(value));
             }
         }
-        match cursor.remaining() {
-            0 => Ok(ControlFlow::Continue(())),
-            bytes => Err(R1csError::BytesAfterConstraints { bytes }),
-        }
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// The first constraint that the witness does not satisfy.
-    pub fn unsatisfied(&self, witness: &Witness) -> Result<Option<Unsatisfied>, R1csError> {
+    /// The first constraint that the witness does not satisfy; in parallel on the current rayon pool.
+    pub fn unsatisfied(
+        &self,
+        witness: &Witness,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<Unsatisfied>, R1csError> {
         match self.header.curve {
-            Curve::Bn254 => self.unsatisfied_over::<Bn254>(witness),
-            Curve::Bls12381 => self.unsatisfied_over::<Bls12381>(witness),
+            Curve::Bn254 => self.unsatisfied_over::<Bn254>(witness, cancelled),
+            Curve::Bls12381 => self.unsatisfied_over::<Bls12381>(witness, cancelled),
         }
     }
 
-    fn unsatisfied_over<S: Suite>(&self, witness: &Witness) -> Result<Option<Unsatisfied>, R1csError> {
+    fn unsatisfied_over<S: Suite>(
+        &self,
+        witness: &Witness,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<Unsatisfied>, R1csError> {
         let values = &witness.values;
         if values.len() as u64 != u64::from(self.header.wires) {
             return Err(R1csError::WitnessLength { values: values.len() as u64, wires: self.header.wires });
@@ -247,16 +263,36 @@ impl<R: ReadAt> R1cs<R> {
                 sum.add(&S::Fr::from_plain(term.coefficient).mul(&S::Fr::from_plain(value)))
             })
         };
-        let found = self.for_each(|number, constraint| {
+        self.find_first(cancelled, |number, constraint| {
             if dot(&constraint.a).mul(&dot(&constraint.b)).sub(&dot(&constraint.c)).is_zero() {
-                return ControlFlow::Continue(());
+                return None;
             }
-            ControlFlow::Break(Unsatisfied { constraint: number, wires: wires_of(constraint) })
-        })?;
-        Ok(match found {
-            ControlFlow::Break(unsatisfied) => Some(unsatisfied),
-            ControlFlow::Continue(()) => None,
+            Some(Unsatisfied { constraint: number, wires: wires_of(constraint) })
         })
+    }
+}
+
+impl<'a, R: ReadAt> Reader<'a, R> {
+    fn new(r1cs: &'a R1cs<R>) -> Self {
+        let Section { offset, length, .. } = r1cs.constraints;
+        let cursor = Cursor::new(&r1cs.source, offset, offset + length);
+        Self { r1cs, cursor, modulus: r1cs.header.curve.scalar_modulus(), next: 0 }
+    }
+
+    /// Reads the next constraint into `constraint`; its number, or `None` after the last one.
+    fn read(&mut self, constraint: &mut Constraint) -> Result<Option<u32>, R1csError> {
+        let (number, header) = (self.next, &self.r1cs.header);
+        if number == header.constraints {
+            return match self.cursor.remaining() {
+                0 => Ok(None),
+                bytes => Err(R1csError::BytesAfterConstraints { bytes }),
+            };
+        }
+        for terms in [&mut constraint.a, &mut constraint.b, &mut constraint.c] {
+            read_terms(&mut self.cursor, terms, number, header.wires, &self.modulus)?;
+        }
+        self.next += 1;
+        Ok(Some(number))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::format::zkey::Zkey;
 mod copy;
 mod space;
 
+pub use space::DownloadSpace;
 use space::Reservation;
 
 /// A cache directory.
@@ -55,11 +56,11 @@ pub enum CacheError {
     Import(#[from] ImportError),
     /// The key does not fit.
     #[error(
-        "the key cache is full: the key needs {need} bytes, {have} can be freed; raise the cache's limit, or stop jobs \
-         that hold other keys"
+        "the key cache is full: {need} bytes are needed, {have} can be freed (what is downloaded counts until it is \
+         imported); raise the cache's limit, or stop jobs that hold other keys"
     )]
     Full {
-        /// Bytes that the key takes.
+        /// Bytes that the key, or its download, takes.
         need: u64,
         /// Bytes that could be free: the limit less what is in use.
         have: u64,
@@ -170,6 +171,11 @@ impl KeyCache {
         self.publish(space, bytes, &digest)
     }
 
+    /// Space for a file that is kept on the cache's disk beside it, such as a download: none yet.
+    pub fn download_space(&self) -> DownloadSpace {
+        DownloadSpace::new(self.clone())
+    }
+
     /// Bytes that an import of `source` would take at most, without reading more than its head.
     pub fn estimate(&self, source: &Path) -> Result<u64, CacheError> {
         let file = FileSource::open(source).map_err(ImportError::Read)?;
@@ -188,6 +194,24 @@ impl KeyCache {
     pub fn evict(&self, digest: &[u8; 32]) -> Result<bool, CacheError> {
         let _lock = self.space_lock()?;
         self.evict_path(&self.entry_path(digest))
+    }
+
+    /// Deletes the entry that `key` is mapped from, leased or not: it was found to be damaged, and the next one who asks is
+    /// to import anew. The mapping outlives the name. Whether there was one.
+    pub fn discard(&self, key: &ProvingKey) -> Result<bool, CacheError> {
+        use std::os::unix::fs::MetadataExt;
+        let failed = |error| self.directory_error(error);
+        let _lock = self.space_lock()?;
+        let mapped = key.file().metadata().map_err(failed)?;
+        for (path, _) in self.list()? {
+            // By identity: the name may be another file's by now.
+            let same = |found: &fs::Metadata| (found.dev(), found.ino()) == (mapped.dev(), mapped.ino());
+            if fs::symlink_metadata(&path).is_ok_and(|found| same(&found)) {
+                self.remove_file(&path)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Makes a finished import an entry, leased before anyone could evict it.

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use bytemuck::Pod;
 use memmap2::Mmap;
@@ -20,6 +21,7 @@ use super::layout::{Header, KeyFileError, PAGE, Part};
 use super::view::{Csr, KeyView, Points};
 use crate::curve::Suite;
 use crate::format::source::{FileSource, ReadAt};
+use crate::verify::Prepared;
 use crate::verifying_key::VerifyingPoints;
 
 /// A mapped key of suite `S`.
@@ -29,6 +31,8 @@ pub struct KeyFile<S: Suite> {
     file: File,
     header: Header,
     info: KeyInfo,
+    /// Made when the first proof is verified.
+    verifier: OnceLock<Prepared<S>>,
     suite: PhantomData<S>,
 }
 
@@ -82,7 +86,14 @@ impl RawKeyFile {
             bytes: header.file_bytes,
             security: header.security,
         };
-        let key = KeyFile { map: self.map, file: self.file, header: self.header, info, suite: PhantomData };
+        let key = KeyFile {
+            map: self.map,
+            file: self.file,
+            header: self.header,
+            info,
+            verifier: OnceLock::new(),
+            suite: PhantomData,
+        };
         key.check_indices()?;
         Ok(key)
     }
@@ -145,8 +156,14 @@ impl<S: Suite> KeyFile<S> {
         }
     }
 
+    /// The verifying key, prepared: two to three milliseconds the first time.
+    pub fn verifier(&self) -> &Prepared<S> {
+        self.verifier.get_or_init(|| Prepared::new(&self.verifying_points()))
+    }
+
     /// Reads the whole file and compares each section with its digest, in parallel on the caller's rayon pool.
     pub fn verify_digests(&self) -> Result<(), KeyFileError> {
+        self.check_length()?;
         self.header.entries.par_iter().try_for_each(|entry| {
             if Sha256::digest(self.bytes(entry.part))[..] == entry.digest {
                 return Ok(());

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use ark_ec::AffineRepr;
 use ark_ec::pairing::Pairing;
 use bytemuck::Pod;
+use proofmill_kernels::batch::fixed_base;
 use proofmill_kernels::curve::{Affine, CurveField};
 use proofmill_kernels::field::{Field, PrimeField};
 use rayon::prelude::*;
 
 use super::SetupError;
 use super::coefficients;
-use super::multiples::fixed_base;
 use super::qap::{Qap, vanishing, weights};
 use super::trapdoor::Trapdoor;
 use crate::curve::{Reduction, Suite};

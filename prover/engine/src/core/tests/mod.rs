@@ -2,6 +2,8 @@
 
 mod critical;
 mod deadlocks;
+mod health;
 mod ledger;
+mod memory;
 mod schedules;
 mod sim;

@@ -159,6 +159,7 @@ fn mk_key(random: &mut StdRng, chances: &Chances) -> KeyScript {
         estimated: if faulty { random.random_range(1..14) * MIB } else { resident },
         resident: if faulty && random.random_bool(0.03) { 150 * MIB } else { resident },
         scratch: random.random_range(0..3) * MIB,
+        scratch_found: random.random_bool(0.3).then(|| random.random_range(0..6) * MIB),
         set: WorkingSet {
             evaluations: random.random_range(0..6) * MIB,
             host: random.random_range(0..6) * MIB,
@@ -174,12 +175,13 @@ fn mk_key(random: &mut StdRng, chances: &Chances) -> KeyScript {
 fn mk_script(random: &mut StdRng, chances: &Chances) -> Script {
     let steps = (0..random.random_range(1..6)).map(|_| mk_step(random)).collect::<Vec<_>>();
     let faults = (0..6)
-        .map(|_| match random.random_bool(chances.faults).then(|| random.random_range(0..7)) {
+        .map(|_| match random.random_bool(chances.faults).then(|| random.random_range(0..8)) {
             None => Fault::None,
             Some(0) => Fault::Prepare,
             Some(1) => Fault::Step(random.random_range(0..steps.len())),
             Some(2) => Fault::Output,
             Some(3) => Fault::Finish,
+            Some(4) => Fault::Damaged,
             Some(_) => Fault::Invalid,
         })
         .collect();

@@ -4,11 +4,12 @@
 //! the order of queues, one outcome per submission. It keeps an account of each device's time of its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_groth16::device::StepReport;
 
-use crate::core::{Action, Core, DeviceFacts, Event, Grant, KeyFacts, KeyId, Ticket, Verdict, WorkerId};
+use crate::core::{Action, Core, DeviceFacts, Event, Holdings, KeyFacts, KeyId, Ticket, Verdict, WorkerId};
 use crate::engine::{Config, PartitionEvent, SubmitError, Submitted};
 use crate::job::{FailureKind, Input, Outcome, PartitionId, Priority, Source, Submission};
 use crate::ledger::DeviceTime;
@@ -282,7 +283,12 @@ impl Sim {
             Action::FetchInput { ticket, slot } => {
                 self.begin(format!("fetcher {slot}"));
                 let script = self.script(ticket);
-                let event = Event::InputFetched { ticket, slot, started: now, result: Ok(script.input_bytes) };
+                // Half of the inputs tell their size beforehand.
+                let announced = script.input_bytes.is_multiple_of(2);
+                let reserved =
+                    if announced { self.core.reserve_input(now, ticket, script.input_bytes) } else { Ok(()) };
+                let result = reserved.map(|()| script.input_bytes);
+                let event = Event::InputFetched { ticket, slot, started: now, result };
                 let place = self.schedule(script.fetch, event);
                 self.stoppable.insert(Stoppable::Fetch(ticket), place);
             }
@@ -299,18 +305,20 @@ impl Sim {
                 self.stop(Stoppable::Fetch(ticket));
                 self.stop(Stoppable::Synthesis(ticket));
             }
-            Action::Evict { grants, .. } => self.give_back(grants),
-            Action::Release { ticket, keep_input, grants } => {
+            Action::Evict { subject, holdings, .. } => self.give_back(subject, holdings),
+            Action::Release { ticket, subject, keep_input, holdings } => {
                 if !keep_input {
                     assert!(self.released.insert(ticket), "{ticket} was released twice");
                 }
-                self.give_back(grants);
+                self.give_back(subject, holdings);
             }
             Action::Synthesize { ticket, slot } => {
                 self.begin(format!("synthesis {slot}"));
                 let script = self.script(ticket);
                 let result = if script.synthesis_fails { Err(mk_failure(FailureKind::BadInput)) } else { Ok(()) };
-                let event = Event::Synthesized { ticket, slot, started: now, usage: Usage::default(), result };
+                let key = self.key_script(self.core.partitions[&ticket].key);
+                let (usage, scratch) = (Usage::default(), Some(key.scratch_found.unwrap_or(key.scratch)));
+                let event = Event::Synthesized { ticket, slot, started: now, usage, scratch, result };
                 let place = self.schedule(script.synthesis, event);
                 self.stoppable.insert(Stoppable::Synthesis(ticket), place);
             }
@@ -368,9 +376,10 @@ impl Sim {
         self.schedule(Duration::ZERO, event);
     }
 
-    fn give_back(&mut self, grants: Vec<Grant>) {
-        if !grants.is_empty() {
-            self.schedule(self.release, Event::Released(grants));
+    fn give_back(&mut self, subject: Arc<str>, holdings: Holdings) {
+        if holdings != Holdings::default() {
+            let (started, usage) = (self.now, Usage::default());
+            self.schedule(self.release, Event::Released { subject, started, usage, holdings });
         }
     }
 
@@ -416,11 +425,22 @@ impl Sim {
         let result = fails(fault == Fault::Finish);
         let failed = result.is_err();
         let usage = Usage::default();
-        self.schedule(script.finish, Event::Finished { ticket, slot, started: now, usage, result });
+        let finished = now + script.finish;
+        self.schedule(script.finish, Event::Finished { ticket, slot, started: now, finished, usage, result });
         if !failed {
-            let verdict = if fault == Fault::Invalid { Verdict::Invalid } else { Verdict::Valid(Box::new(mk_proof())) };
+            let verdict = match fault {
+                Fault::Invalid => Verdict::Invalid,
+                Fault::Damaged => Verdict::Error(mk_failure(FailureKind::BadKey)),
+                _ => Verdict::Valid(Box::new(mk_proof())),
+            };
             let started = now + script.finish;
-            self.schedule(script.finish + script.verify, Event::Verified { ticket, slot, started, usage, verdict });
+            if fault == Fault::Damaged {
+                let key = self.core.partitions[&ticket].key;
+                self.schedule(script.finish + script.verify, Event::KeyDamaged { key });
+            }
+            let finished = started + script.verify;
+            let event = Event::Verified { ticket, slot, started, finished, usage, verdict };
+            self.schedule(script.finish + script.verify, event);
         }
     }
 

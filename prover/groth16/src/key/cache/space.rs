@@ -10,16 +10,55 @@ use crate::key::import::{hex, write_error};
 
 /// A file under way. Its length is its reservation; it is locked while its process lives and deleted unless it becomes an
 /// entry.
+#[derive(Debug)]
 pub(super) struct Reservation {
     file: File,
     path: PathBuf,
     persisted: bool,
 }
 
+/// Bytes of the cache's limit that a file elsewhere on its disk takes, until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct DownloadSpace {
+    cache: KeyCache,
+    claim: Option<Reservation>,
+    bytes: u64,
+}
+
+impl DownloadSpace {
+    pub(super) const fn new(cache: KeyCache) -> Self {
+        Self { cache, claim: None, bytes: 0 }
+    }
+
+    /// Makes it `bytes` in all, deleting what was used longest ago, as an import does.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), CacheError> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let _lock = self.cache.space_lock()?;
+        self.cache.make_room(more)?;
+        match &self.claim {
+            Some(claim) => claim.file.set_len(bytes).map_err(write_error)?,
+            None => self.claim = Some(self.cache.claim(bytes)?),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
 impl KeyCache {
-    /// Makes room for `need` bytes and claims them. Leased entries and other imports are left alone.
+    /// Makes room for `need` bytes and claims them.
     pub(super) fn reserve(&self, need: u64) -> Result<Reservation, CacheError> {
         let _lock = self.space_lock()?;
+        self.make_room(need)?;
+        self.claim(need)
+    }
+
+    /// Makes room for `need` bytes more. Leased entries and what else is under way are left alone. The caller has the space
+    /// lock.
+    fn make_room(&self, need: u64) -> Result<(), CacheError> {
         self.remove_litter()?;
         let claimed = self.claimed()?;
         let mut entries = self.list()?;
@@ -41,7 +80,7 @@ impl KeyCache {
         if used.saturating_add(need) > self.limit {
             return Err(CacheError::Full { need, have: self.limit.saturating_sub(kept) });
         }
-        self.claim(need)
+        Ok(())
     }
 
     /// Taken while space is counted and made. Held for moments only, so waiting needs no cancellation.

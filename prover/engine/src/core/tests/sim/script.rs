@@ -48,6 +48,8 @@ pub enum Fault {
     Output,
     Finish,
     Invalid,
+    /// The proof does not verify, and the key is found damaged.
+    Damaged,
 }
 
 impl Default for Script {
@@ -80,6 +82,8 @@ pub struct KeyScript {
     pub estimated: u64,
     pub resident: u64,
     pub scratch: u64,
+    /// What a synthesis finds that it took; as thought if not set.
+    pub scratch_found: Option<u64>,
     pub set: WorkingSet,
     pub estimate: Duration,
     pub load: Duration,
@@ -94,6 +98,7 @@ impl Default for KeyScript {
             estimated: MIB,
             resident: MIB,
             scratch: 0,
+            scratch_found: None,
             set: WorkingSet { evaluations: MIB, host: MIB, device: MIB },
             estimate: Duration::ZERO,
             load: ms(1),
