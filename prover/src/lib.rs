@@ -6,12 +6,13 @@
 //! - [`mod@bench`], [`dev`]: measurements and development tools.
 //!
 //! and what they share: [`cli`] (flags), [`manifest`] (documents to submissions), [`circuits`] (how the engine gets its
-//! keys and assignments), [`inputs`] (how it gets its inputs), [`wiring`] (an engine from flags), [`progress`] and
-//! [`output`] (what a user sees and keeps).
+//! keys and assignments), [`inputs`] (how it gets its inputs), [`content`] (files told apart by their first bytes),
+//! [`wiring`] (an engine from flags), [`progress`] and [`output`] (what a user sees and keeps).
 
 pub mod bench;
 pub mod circuits;
 pub mod cli;
+pub mod content;
 #[cfg(feature = "serve")]
 pub mod daemon;
 pub mod dev;
