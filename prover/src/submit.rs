@@ -25,6 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::manifest::{self, FileUrls, PlannedJob};
 use crate::output;
 use crate::progress::seconds;
+use crate::runtime;
 
 /// Inputs up to this size travel with the submission.
 const INLINE_LIMIT: u64 = 1 << 20;
@@ -42,12 +43,7 @@ pub fn submit(args: SubmitArgs, _environment: &Environment) -> Result<(), CliErr
         eprintln!("prover: {remark}");
     }
     let jobs = jobs.into_iter().map(with_input).collect::<Result<Vec<_>, _>>()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::Engine(format!("cannot start threads: {e}")))?;
-    runtime.block_on(async {
+    runtime::block_on(async {
         let client = daemon::connect(config)?;
         let mut following = follow(&client, &jobs).await?;
         let (mut failed, mut worst) = (0, 0);

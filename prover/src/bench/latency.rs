@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::circuits::simulated;
 use crate::error::CliError;
+use crate::runtime;
 use crate::submit::message;
 
 /// Submissions that do not count: connection, key, first allocations.
@@ -23,12 +24,7 @@ const WARM_UP: u32 = 20;
 /// has read the event that the device has started: more than the way to the device, never less.
 pub fn measure(count: u32) -> Result<Value, CliError> {
     let failed = |e: String| CliError::Engine(format!("the latency measurement failed: {e}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| failed(e.to_string()))?;
-    let mut samples = runtime.block_on(async {
+    let mut samples = runtime::block_on(async {
         let server = Server::bind(ServeConfig::new(Listen::Tcp(([127, 0, 0, 1], 0).into()), None))
             .await
             .map_err(|e| failed(e.to_string()))?;
