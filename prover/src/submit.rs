@@ -1,14 +1,12 @@
 //! `prover submit`: a manifest's jobs to a daemon, their proofs back.
 
-pub mod message;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_engine::job::{Failure, Input, PartitionProof};
 use proofmill_proto::v1;
-use proofmill_server::client::Client;
+use proofmill_server::client::{Client, message};
 use proofmill_sources::Fetcher;
 use proofmill_sources::policy::Policy;
 use proofmill_sources::url::{Scheme, SourceUrl};
@@ -108,7 +106,7 @@ async fn follow(client: &Client, jobs: &[PlannedJob]) -> Result<JoinSet<(String,
 
 async fn prove(client: &Client, request: &v1::SubmitRequest) -> Result<(v1::PartitionId, PartitionProof), CliError> {
     match client.prove(request, |_| {}).await.map_err(client_error)? {
-        Ok(proof) => Ok((request.id.clone().unwrap_or_default(), message::proof(&proof)?)),
+        Ok(proof) => Ok((request.id.clone().unwrap_or_default(), message::proof(&proof).map_err(client_error)?)),
         Err(failure) => {
             let failure: Failure = message::failure(&failure);
             let text = format!("{}: {}", reason(failure.kind), failure.message);
@@ -204,7 +202,7 @@ fn local_file(url: &str, folder: &Path) -> Option<PathBuf> {
 
 async fn cancel(client: &Client, jobs: &[PlannedJob]) {
     for submission in jobs.iter().flat_map(|job| &job.submissions) {
-        let request = v1::CancelRequest { id: Some(message::id(&submission.id)) };
+        let request = v1::CancelRequest { id: message::request(submission).id };
         // Best effort: what is not reached goes on and its result waits.
         drop(client.calls().cancel(request).await);
     }

@@ -8,7 +8,7 @@ use proofmill_engine::job::CircuitKind;
 use proofmill_engine::parts::Cancel;
 use proofmill_groth16::device::simulated::{SimulatedCircuit, SimulatedDevice, SystemSleeper};
 use proofmill_proto::v1;
-use proofmill_server::client::{Address, Client, ClientConfig};
+use proofmill_server::client::{Address, Client, ClientConfig, message};
 use proofmill_server::{Listen, ServeConfig, Server, shutdown};
 use serde_json::{Value, json};
 
@@ -16,7 +16,6 @@ use super::ready;
 use crate::circuits::simulated;
 use crate::error::CliError;
 use crate::runtime;
-use crate::submit::message;
 
 /// Submissions that do not count: connection, key, first allocations.
 const WARM_UP: u32 = 20;
