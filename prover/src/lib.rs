@@ -7,8 +7,8 @@
 //!
 //! and what they share: [`cli`] (flags), [`manifest`] (documents to submissions), [`circuits`] (how the engine gets its
 //! keys and assignments), [`inputs`] (how it gets its inputs), [`content`] (files told apart by their first bytes),
-//! [`wiring`] (an engine from flags), [`runtime`] (threads for sockets), [`progress`] and [`output`] (what a user sees and
-//! keeps).
+//! [`wiring`] (an engine from flags), [`runtime`] (threads for sockets), [`progress`], [`results`] and [`output`] (what a user
+//! sees and keeps).
 
 pub mod bench;
 pub mod circuits;
@@ -30,6 +30,7 @@ pub mod logging;
 pub mod manifest;
 pub mod output;
 pub mod progress;
+pub mod results;
 pub mod run;
 #[cfg(feature = "serve")]
 pub mod runtime;
