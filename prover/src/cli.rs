@@ -19,6 +19,7 @@ use values::{FaultKind, parse_duration, parse_fault, parse_sha256, parse_size};
 Exit codes: 0 every job succeeded (verify: the proof is valid) · 1 the proof is invalid (verify)
             2 wrong usage or manifest · 3 bad input or key · 4 the witness does not satisfy the circuit
             5 engine or device failure · 130 interrupted
+            If several jobs fail, the highest of their codes.
 
 Start with:  prover run -f examples/quickstart.yaml"
 )]
@@ -293,7 +294,10 @@ Example:
   prover submit -f examples/quickstart.yaml --to 127.0.0.1:7000 --out proofs
 
 `file:` URLs of Circuits are opened by the daemon, beneath its --file-root. Inputs given as relative `file:` URLs are
-read here and sent along, up to 1 MiB.")]
+read here and sent along, up to 1 MiB.
+
+A job that the daemon refuses, or that fails, does not stop the others: all are followed to their end, each is reported,
+and the exit code is the highest of theirs. Ctrl-C cancels at the daemon what was submitted.")]
 pub struct SubmitArgs {
     /// A manifest; `-` is stdin. May be given several times.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]

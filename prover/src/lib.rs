@@ -58,7 +58,7 @@ pub fn dispatch(cli: Cli, environment: &Environment) -> Result<(), CliError> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(args, environment),
         #[cfg(feature = "serve")]
-        Command::Submit(args) => submit::submit(args, environment),
+        Command::Submit(args) => submit::submit(args),
         #[cfg(feature = "serve")]
         Command::Status(args) => status::status(args),
         Command::Import(args) => import::import(args, environment),

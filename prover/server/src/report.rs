@@ -183,7 +183,8 @@ fn failure(failure: &Failure) -> v1::Failure {
     v1::Failure { kind: kind.into(), message: failure.message.clone() }
 }
 
-pub(crate) fn partition_id(id: &PartitionId) -> v1::PartitionId {
+/// An identity.
+pub fn partition_id(id: &PartitionId) -> v1::PartitionId {
     v1::PartitionId { job: id.job.clone(), partition: id.partition, attempt: id.attempt }
 }
 
