@@ -1,9 +1,13 @@
-//! A daemon as a process.
+//! A daemon as a process, and waiting for what it does.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use crate::common::{Place, eventually, kill};
+use crate::common::{Place, kill};
+
+/// Nothing that is waited for takes longer, even on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A daemon with a unix socket in a place of its own.
 pub struct Daemon {
@@ -56,5 +60,15 @@ impl Drop for Daemon {
         // Gone already after `stop`.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

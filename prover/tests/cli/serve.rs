@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Place, chain, eventually, finish, kill, simulated};
-use crate::daemon::Daemon;
+use crate::common::{Place, chain, finish, kill, simulated};
+use crate::daemon::{Daemon, eventually};
 
 #[test]
 fn a_real_proof_through_the_daemon() {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Place, Ran, chain, eventually, kill, ran, simulated};
-use crate::daemon::Daemon;
+use crate::common::{Place, Ran, chain, kill, ran, simulated};
+use crate::daemon::{Daemon, eventually};
 
 /// Documents as text.
 struct Manifest(String);
