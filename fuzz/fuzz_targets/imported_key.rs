@@ -1,7 +1,3 @@
 #![no_main]
 
-#[path = "../../prover/groth16/tests/parsers/mod.rs"]
-#[allow(dead_code)]
-mod parsers;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| parsers::imported_key(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| proofmill_fuzz::parsers::imported_key(data));

@@ -3,6 +3,7 @@
 //! - [`cost`]: wall and CPU seconds, peak memory.
 //! - [`queue`]: many jobs through the engine against the same proofs in a bare loop.
 //! - [`latency`]: from a client's submission to the start on an idle device (feature `serve`).
+//! - [`ready`]: the engine that both need, without files.
 //! - [`peers`]: snarkjs and others as child processes.
 
 pub mod cost;
@@ -10,6 +11,7 @@ pub mod cost;
 pub mod latency;
 pub mod peers;
 pub mod queue;
+pub mod ready;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

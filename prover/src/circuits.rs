@@ -59,13 +59,13 @@ pub struct Circuits {
 }
 
 impl KeySource for Circuits {
-    fn estimate(&self, circuit: &Circuit, _cancel: &Cancel) -> Result<KeyEstimate, Failure> {
+    fn estimate(&self, circuit: &Circuit, cancel: &Cancel) -> Result<KeyEstimate, Failure> {
         self.require_kind(circuit)?;
         let resident = match &circuit.kind {
             CircuitKind::Simulated(simulated) => simulated.key_bytes,
-            CircuitKind::Groth16 { zkey, .. } => match self.cached(zkey)? {
-                Some(key) => key.info().bytes,
-                None if self.fetcher.is_local(&zkey.url) => self.estimate_local(&circuit.name, zkey)?,
+            CircuitKind::Groth16 { zkey, .. } => match self.cached_bytes(zkey)? {
+                Some(bytes) => bytes,
+                None if self.fetcher.is_local(&zkey.url) => self.estimate_local(&circuit.name, zkey, cancel)?,
                 // What a server holds is known when it is here; the engine corrects its account then.
                 None => 0,
             },
@@ -182,9 +182,20 @@ impl Circuits {
         }
     }
 
-    fn estimate_local(&self, circuit: &str, source: &Source) -> Result<u64, Failure> {
+    /// Bytes of the key in the cache. A damaged entry counts as well: its import anew takes as much.
+    fn cached_bytes(&self, source: &Source) -> Result<Option<u64>, Failure> {
+        match &source.sha256 {
+            Some(digest) => self.cache.size(digest).map_err(|e| key_failure(&e, "the key cache")),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes that the import of a file here will take. Opening and reading may each take long on a disk far away.
+    fn estimate_local(&self, circuit: &str, source: &Source, cancel: &Cancel) -> Result<u64, Failure> {
         let what = format!("the key of circuit {circuit}");
+        go_on(cancel)?;
         let file = self.fetcher.open_local(&source.url).map_err(|e| fetch_failure(&e, &what, FailureKind::BadKey))?;
+        go_on(cancel)?;
         self.cache.estimate(&open_path(&file)).map_err(|e| key_failure(&e, &what))
     }
 
@@ -269,6 +280,14 @@ fn open_path(file: &std::fs::File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
+/// Ends work that is not wanted any more.
+fn go_on(cancel: &Cancel) -> Result<(), Failure> {
+    if cancel.is_cancelled() {
+        return Err(Failure { kind: FailureKind::Cancelled, message: "cancelled".into() });
+    }
+    Ok(())
+}
+
 fn bad_key(message: String) -> Failure {
     Failure { kind: FailureKind::BadKey, message }
 }
@@ -283,4 +302,56 @@ pub fn key_failure(error: &CacheError, what: &str) -> Failure {
         CacheError::Import(_) | CacheError::DigestRequired => FailureKind::BadKey,
     };
     Failure { kind, message: format!("{what}: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proofmill_sources::policy::Policy;
+
+    use super::*;
+
+    fn circuits(folder: &Path) -> Circuits {
+        Circuits {
+            fetcher: Arc::new(Fetcher::new(Policy::run("/")).unwrap()),
+            cache: KeyCache::open(folder, u64::MAX).unwrap(),
+            folder: folder.join("tmp"),
+            key_limit: u64::MAX,
+            threads: Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap()),
+            simulated: false,
+            circuit_log: false,
+            verifying_keys: Mutex::default(),
+        }
+    }
+
+    fn chain(sha256: Option<[u8; 32]>) -> Circuit {
+        let zkey = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/circom/chain/bn128/chain.zkey");
+        let zkey = Source { url: proofmill_sources::url::file_url(&zkey.canonicalize().unwrap()), sha256 };
+        let kind =
+            CircuitKind::Groth16 { zkey, witness_generator: None, r1cs: None, symbols: None, verifying_key: None };
+        Circuit { name: "chain".into(), kind }
+    }
+
+    #[test]
+    fn an_estimate_tells_what_the_load_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let circuits = circuits(folder.path());
+        let estimate = |sha256| circuits.estimate(&chain(sha256), &Cancel::default()).unwrap().resident;
+        let before = estimate(None);
+        let loaded = circuits.load(&chain(None), &|_, _| {}, &Cancel::default()).unwrap();
+        assert!(before >= loaded.resident, "{before} {}", loaded.resident);
+        let CircuitKey::Groth16(key) = &loaded.key else { panic!("not what was loaded") };
+        assert_eq!(estimate(Some(key.info().source_digest)), loaded.resident);
+        assert!(estimate(Some([0; 32])) >= loaded.resident, "of a key that is not in the cache: from its file");
+    }
+
+    #[test]
+    fn an_estimate_can_be_cancelled() {
+        let folder = tempfile::tempdir().unwrap();
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let failure = circuits(folder.path()).estimate(&chain(None), &cancel).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Cancelled);
+    }
 }

@@ -1,9 +1,13 @@
 //! What was typed: the commands, their flags and the help that teaches them. No flag is acted on here.
 
+pub mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use values::{FaultKind, parse_duration, parse_fault, parse_sha256, parse_size};
 
 /// Groth16 proofs from the manifests that a cluster takes, with every second accounted for.
 #[derive(Debug, Parser)]
@@ -15,6 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 Exit codes: 0 every job succeeded (verify: the proof is valid) · 1 the proof is invalid (verify)
             2 wrong usage or manifest · 3 bad input or key · 4 the witness does not satisfy the circuit
             5 engine or device failure · 130 interrupted
+            If several jobs fail, the highest of their codes.
 
 Start with:  prover run -f examples/quickstart.yaml"
 )]
@@ -171,21 +176,6 @@ pub enum DeviceKind {
     Simulated,
 }
 
-/// The faults that a simulated device can be told to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// `prepare` fails.
-    Prepare,
-    /// A step fails.
-    Step,
-    /// A step takes a second longer.
-    Stall,
-    /// `prove_finish` fails.
-    Finish,
-    /// The proof does not verify.
-    InvalidProof,
-}
-
 /// Flags of every command that fetches inputs or keys.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Keys and inputs")]
@@ -304,7 +294,10 @@ Example:
   prover submit -f examples/quickstart.yaml --to 127.0.0.1:7000 --out proofs
 
 `file:` URLs of Circuits are opened by the daemon, beneath its --file-root. Inputs given as relative `file:` URLs are
-read here and sent along, up to 1 MiB.")]
+read here and sent along, up to 1 MiB.
+
+A job that the daemon refuses, or that fails, does not stop the others: all are followed to their end, each is reported,
+and the exit code is the highest of theirs. Ctrl-C cancels at the daemon what was submitted.")]
 pub struct SubmitArgs {
     /// A manifest; `-` is stdin. May be given several times.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
@@ -479,108 +472,14 @@ pub struct DevSetupArgs {
     pub seed: Option<u64>,
 }
 
-/// Bytes from `4096`, `512MiB`, `16GiB`, `1.5GB`.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "k" | "kB" => 1_000,
-        "M" | "MB" => 1_000_000,
-        "G" | "GB" => 1_000_000_000,
-        "T" | "TB" => 1_000_000_000_000,
-        "Ki" | "KiB" => 1 << 10,
-        "Mi" | "MiB" => 1 << 20,
-        "Gi" | "GiB" => 1 << 30,
-        "Ti" | "TiB" => 1 << 40,
-        _ => return Err(format!("unknown unit {unit:?}; use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
-    };
-    let overflow = || "is too large".to_owned();
-    match number.split_once('.') {
-        None => number.parse::<u64>().map_err(|e| e.to_string())?.checked_mul(factor).ok_or_else(overflow),
-        Some((whole, fraction)) => {
-            if fraction.is_empty() || fraction.len() > 9 {
-                return Err("needs 1 to 9 digits after the point".into());
-            }
-            let whole = whole.parse::<u64>().map_err(|e| e.to_string())?.checked_mul(factor).ok_or_else(overflow)?;
-            let scale = 10u128.pow(fraction.len() as u32);
-            let part = u128::from(fraction.parse::<u64>().map_err(|e| e.to_string())?) * u128::from(factor) / scale;
-            whole.checked_add(part as u64).ok_or_else(overflow)
-        }
-    }
-}
-
-/// A fault and the partition that meets it, from `step@3`.
-fn parse_fault(text: &str) -> Result<(u64, FaultKind), String> {
-    let wrong = || "needs KIND@N, such as step@3; KIND is prepare, step, stall, finish or invalid-proof".to_owned();
-    let (kind, place) = text.split_once('@').ok_or_else(wrong)?;
-    let kind = match kind {
-        "prepare" => FaultKind::Prepare,
-        "step" => FaultKind::Step,
-        "stall" => FaultKind::Stall,
-        "finish" => FaultKind::Finish,
-        "invalid-proof" => FaultKind::InvalidProof,
-        _ => return Err(wrong()),
-    };
-    Ok((place.parse().map_err(|_| wrong())?, kind))
-}
-
-/// A duration from `500ms`, `30s`, `10m`, `2h`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| "needs a whole number and a unit, e.g. 500ms, 30s, 10m, 2h")?;
-    let milliseconds: u64 = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err("needs a unit: ms, s, m or h".into()),
-    };
-    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(|| "is too long".into())
-}
-
-/// A SHA-256 from 64 hexadecimal digits.
-fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
-    crate::hex::decode_sha256(text).ok_or_else(|| "needs 64 hexadecimal digits".into())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
-        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
-        assert_eq!(parse_size("2 GB"), Ok(2_000_000_000));
-        for bad in ["", "GiB", "1.GiB", "-1", "1e9", "99999999999TiB", "1.0000000001GiB", "7 parsecs", "1..2"] {
-            assert!(parse_size(bad).is_err(), "{bad:?} was taken");
-        }
-    }
-
-    #[test]
-    fn faults() {
-        assert_eq!(parse_fault("step@3"), Ok((3, FaultKind::Step)));
-        assert_eq!(parse_fault("invalid-proof@0"), Ok((0, FaultKind::InvalidProof)));
-        for bad in ["", "step", "step@", "step@-1", "melt@1", "@1"] {
-            assert!(parse_fault(bad).is_err(), "{bad:?} was taken");
-        }
-    }
-
-    #[test]
-    fn durations() {
-        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
-        for bad in ["", "10", "m", "1.5s", "-1s", "99999999999999999999h", "18446744073709551615h"] {
-            assert!(parse_duration(bad).is_err(), "{bad:?} was taken");
-        }
     }
 }

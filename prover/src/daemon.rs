@@ -1,9 +1,10 @@
 //! How `submit` and `status` reach a daemon.
 
-use proofmill_server::client::{Client, ClientConfig, ClientError, ClientTls};
+use proofmill_server::client::{Blame, Client, ClientConfig, ClientError, ClientTls};
 
 use crate::cli::DaemonArgs;
 use crate::error::CliError;
+use crate::results::JobFailure;
 
 /// Where the daemon is and how it is reached.
 pub fn config(args: &DaemonArgs) -> Result<ClientConfig, CliError> {
@@ -26,14 +27,18 @@ pub fn connect(config: ClientConfig) -> Result<Client, CliError> {
     Client::new(config).map_err(client_error)
 }
 
-/// A client's error as the command's: wrong settings are the user's to mend.
+/// A client's error as the command's, by who can mend it.
 pub fn client_error(error: ClientError) -> CliError {
-    match error {
-        ClientError::Address(_) | ClientError::TlsSettings(_) | ClientError::Tls(_) => {
-            CliError::Usage(error.to_string())
-        }
-        ClientError::Refused { .. } | ClientError::Unreachable { .. } | ClientError::Nonsense(_) => {
-            CliError::Engine(error.to_string())
-        }
+    let message = error.to_string();
+    match error.blame() {
+        Blame::Request => CliError::Usage(message),
+        Blame::Input => CliError::Input(message),
+        Blame::Engine => CliError::Engine(message),
+    }
+}
+
+impl From<ClientError> for JobFailure {
+    fn from(error: ClientError) -> Self {
+        Self { reason: error.reason().to_owned(), message: error.to_string(), code: client_error(error).code() }
     }
 }

@@ -10,6 +10,7 @@ use proofmill_groth16::key::ProvingKey;
 use proofmill_groth16::key::layout::MAGIC;
 use proofmill_groth16::verifying_key::VerifyingKey;
 
+use crate::content;
 use crate::error::CliError;
 
 /// Bytes of a verification_key.json, at most.
@@ -26,7 +27,7 @@ pub fn verifying_key(path: &Path) -> Result<VerifyingKey, CliError> {
         let file = FileSource::open(path).map_err(|e| broken(e.to_string()))?;
         return points::verifying_key(&file).map_err(|e| broken(e.to_string()));
     }
-    if start.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+    if content::is_json_object(&start) {
         let json = source::read_small(path, JSON_LIMIT).map_err(|e| broken(e.to_string()))?;
         return VerifyingKey::from_json(&json).map_err(|e| broken(e.to_string()));
     }

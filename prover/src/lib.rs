@@ -6,12 +6,14 @@
 //! - [`mod@bench`], [`dev`]: measurements and development tools.
 //!
 //! and what they share: [`cli`] (flags), [`manifest`] (documents to submissions), [`circuits`] (how the engine gets its
-//! keys and assignments), [`inputs`] (how it gets its inputs), [`wiring`] (an engine from flags), [`progress`] and
-//! [`output`] (what a user sees and keeps).
+//! keys and assignments), [`inputs`] (how it gets its inputs), [`content`] (files told apart by their first bytes),
+//! [`wiring`] (an engine from flags), [`runtime`] (threads for sockets), [`progress`], [`results`] and [`output`] (what a user
+//! sees and keeps).
 
 pub mod bench;
 pub mod circuits;
 pub mod cli;
+pub mod content;
 #[cfg(feature = "serve")]
 pub mod daemon;
 pub mod dev;
@@ -28,8 +30,11 @@ pub mod logging;
 pub mod manifest;
 pub mod output;
 pub mod progress;
+pub mod results;
 pub mod room;
 pub mod run;
+#[cfg(feature = "serve")]
+pub mod runtime;
 #[cfg(feature = "serve")]
 pub mod serve;
 #[cfg(feature = "serve")]
@@ -54,7 +59,7 @@ pub fn dispatch(cli: Cli, environment: &Environment) -> Result<(), CliError> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(args, environment),
         #[cfg(feature = "serve")]
-        Command::Submit(args) => submit::submit(args, environment),
+        Command::Submit(args) => submit::submit(args),
         #[cfg(feature = "serve")]
         Command::Status(args) => status::status(args),
         Command::Import(args) => import::import(args, environment),

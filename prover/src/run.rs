@@ -13,11 +13,12 @@ use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::environment::Environment;
-use crate::error::{CliError, failure_code, reason};
+use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::manifest::{self, FileUrls, PlannedJob};
 use crate::output;
-use crate::progress::{Form, Progress, seconds};
+use crate::progress::{Form, Progress};
+use crate::results::{JobFailure, Results};
 use crate::wiring::{self, Wiring};
 
 /// How often Ctrl-C is looked for while nothing happens.
@@ -61,18 +62,15 @@ pub fn run(args: RunArgs, environment: &Environment) -> Result<(), CliError> {
 
 /// The jobs of one run on their way.
 struct Run<'a> {
-    args: &'a RunArgs,
     jobs: Vec<RunningJob>,
     by_name: HashMap<String, usize>,
     engine: &'a Engine,
     interrupt: &'a Interrupt,
     progress: Progress,
+    results: Results<'a>,
     begun: Instant,
     /// Jobs that have not ended.
     open: usize,
-    failed: usize,
-    /// The highest exit code of a failure.
-    worst: u8,
 }
 
 struct RunningJob {
@@ -84,9 +82,9 @@ struct RunningJob {
 impl<'a> Run<'a> {
     fn new(args: &'a RunArgs, jobs: Vec<PlannedJob>, engine: &'a Engine, interrupt: &'a Interrupt) -> Self {
         Self {
-            args,
             by_name: jobs.iter().enumerate().map(|(index, job)| (job.name.clone(), index)).collect(),
             progress: Progress::new(Form::choose(args.json), jobs.len()),
+            results: Results::new(&args.out, args.json, jobs.len()),
             begun: Instant::now(),
             open: jobs.len(),
             jobs: jobs
@@ -95,8 +93,6 @@ impl<'a> Run<'a> {
                 .collect(),
             engine,
             interrupt,
-            failed: 0,
-            worst: 0,
         }
     }
 
@@ -126,11 +122,7 @@ impl<'a> Run<'a> {
             }
         }
         self.progress.finish();
-        Ok(match self.failed {
-            _ if cancelled => Some(CliError::Interrupted),
-            0 => None,
-            failed => Some(CliError::Jobs { failed, all: self.jobs.len(), code: self.worst }),
-        })
+        Ok(if cancelled { Some(CliError::Interrupted) } else { self.results.outcome().err() })
     }
 
     /// Submits what the engine has room for: inputs that do not fit wait here until others have ended.
@@ -186,36 +178,8 @@ impl<'a> Run<'a> {
     fn succeed(&mut self, index: usize) {
         self.end(index);
         let job = &self.jobs[index];
-        let name = &job.planned.name;
         let proofs: Vec<&PartitionProof> = job.proofs.values().map(Arc::as_ref).collect();
-        let path = match output::write_proofs(&self.args.out.join(name), &proofs) {
-            Ok(path) => path,
-            Err(error) => {
-                self.progress.line(&format!("{name}: proved, but {error}"));
-                self.count(error.code());
-                return;
-            }
-        };
-        let total = proofs.iter().map(|proof| proof.timings.total).max().unwrap_or_default();
-        let insecure = proofs.iter().any(|proof| proof.insecure_key);
-        if self.args.json {
-            println!(
-                "{}",
-                json!({
-                    "event": "result", "job": name, "succeeded": true, "verified": true, "proof": path,
-                    "insecureKey": insecure, "milliseconds": total.as_millis() as u64,
-                    "timings": proofs.iter().map(|proof| proof.timings).collect::<Vec<_>>(),
-                })
-            );
-            return;
-        }
-        self.progress.line(&format!("{name}: proved and verified in {}: {}", seconds(total), path.display()));
-        if insecure {
-            self.progress.line(&format!(
-                "{name}: WARNING: the key of circuit {} is insecure: anyone can forge its proofs",
-                job.planned.circuit
-            ));
-        }
+        self.results.proved(&job.planned, &proofs, |line| self.progress.line(line));
     }
 
     fn fail(&mut self, index: usize, failure: &Failure) {
@@ -223,18 +187,7 @@ impl<'a> Run<'a> {
         // Its other partitions are of no use any more.
         self.cancel(index);
         let name = &self.jobs[index].planned.name;
-        if self.args.json {
-            println!(
-                "{}",
-                json!({
-                    "event": "result", "job": name, "succeeded": false,
-                    "reason": failure.kind, "message": failure.message,
-                })
-            );
-        } else {
-            self.progress.line(&format!("{name}: {}: {}", reason(failure.kind), failure.message));
-        }
-        self.count(failure_code(failure.kind));
+        self.results.failed(name, &JobFailure::from(failure), |line| self.progress.line(line));
     }
 
     fn end(&mut self, index: usize) {
@@ -246,11 +199,6 @@ impl<'a> Run<'a> {
         for submission in &self.jobs[index].planned.submissions {
             self.engine.cancel(&submission.id);
         }
-    }
-
-    fn count(&mut self, code: u8) {
-        self.failed += 1;
-        self.worst = self.worst.max(code);
     }
 }
 

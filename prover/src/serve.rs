@@ -10,6 +10,7 @@ use crate::circuits::Circuits;
 use crate::cli::{DeviceKind, ServeArgs};
 use crate::environment::Environment;
 use crate::error::CliError;
+use crate::runtime;
 use crate::wiring::{self, Wiring};
 
 /// Serves until SIGTERM or SIGINT, then drains. A second signal ends it at once.
@@ -28,12 +29,7 @@ pub fn serve(args: ServeArgs, environment: &Environment) -> Result<(), CliError>
         _ => None,
     };
     config.check().map_err(|e| CliError::Usage(e.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::Engine(format!("cannot start threads: {e}")))?;
-    runtime.block_on(async {
+    runtime::block_on(async {
         // Signals first: one that comes while the engine starts is not lost.
         let shutdown = shutdown::on_signals().map_err(|e| CliError::Engine(format!("cannot catch signals: {e}")))?;
         let (engine, circuits) = wiring::start(&Wiring {

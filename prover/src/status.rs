@@ -9,6 +9,7 @@ use crate::cli::StatusArgs;
 use crate::daemon::{self, client_error};
 use crate::error::CliError;
 use crate::progress::seconds;
+use crate::runtime;
 
 /// How often a watched status is shown.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,11 +19,7 @@ const SHOWN: usize = 20;
 /// Prints the status once, or again and again.
 pub fn status(args: StatusArgs) -> Result<(), CliError> {
     let config = daemon::config(&args.daemon)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::Engine(format!("cannot start: {e}")))?;
-    runtime.block_on(async {
+    runtime::block_on(async {
         let client = daemon::connect(config)?;
         if !args.watch {
             print!("{}", shown(&client.status(true).await.map_err(client_error)?, args.json));

@@ -1,221 +1,217 @@
 //! `prover submit`: a manifest's jobs to a daemon, their proofs back.
+//!
+//! Everything is submitted before anything is waited for, so that the daemon can order it. A job that is refused or fails
+//! does not stop the others: each is followed to its end and reported.
 
-pub mod message;
+mod input;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proofmill_engine::job::{Failure, Input, PartitionProof};
+use proofmill_engine::job::PartitionProof;
 use proofmill_proto::v1;
-use proofmill_server::client::Client;
-use proofmill_sources::Fetcher;
-use proofmill_sources::policy::Policy;
-use proofmill_sources::url::{Scheme, SourceUrl};
-use serde_json::json;
+use proofmill_server::client::{Client, ClientError, message};
+use proofmill_server::report::partition_id;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
 
 use crate::cli::SubmitArgs;
 use crate::daemon::{self, client_error};
-use crate::environment::Environment;
-use crate::error::{CliError, reason};
-use crate::hex;
+use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::manifest::{self, FileUrls, PlannedJob};
-use crate::output;
-use crate::progress::seconds;
+use crate::results::{JobFailure, Results};
+use crate::runtime;
 
-/// Inputs up to this size travel with the submission.
-const INLINE_LIMIT: u64 = 1 << 20;
-/// Characters of a job's name in its identity; the protocol takes 128 in all.
-const NAME_LENGTH: usize = 100;
-/// Jobs that are followed at a time; all are submitted at once.
-const FOLLOWED: usize = 64;
+/// Jobs that are followed at a time: of the 64 streams that a daemon allows on a connection some are left for submissions
+/// and acknowledgements.
+const FOLLOWED: usize = 48;
+/// How often Ctrl-C is looked for.
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+/// How long the daemon may take to answer cancellations.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// Submits every job and waits for all.
-pub fn submit(args: SubmitArgs, _environment: &Environment) -> Result<(), CliError> {
-    let interrupt = Interrupt::catch()?;
+pub fn submit(args: SubmitArgs) -> Result<(), CliError> {
     let config = daemon::config(&args.daemon)?;
-    let (jobs, remarks) = manifest::plan(&args.files, FileUrls::Daemon)?;
+    let (planned, remarks) = manifest::plan(&args.files, FileUrls::Daemon)?;
+    // From here on Ctrl-C is ours; before, it ends the process even while a manifest is read from a terminal.
+    let interrupt = Interrupt::catch()?;
     for remark in remarks {
         eprintln!("prover: {remark}");
     }
-    let jobs = jobs.into_iter().map(with_input).collect::<Result<Vec<_>, _>>()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::Engine(format!("cannot start threads: {e}")))?;
-    runtime.block_on(async {
+    let mut results = Results::new(&args.out, args.json, planned.len());
+    let mut jobs = Vec::new();
+    for job in planned {
+        let name = job.name.clone();
+        match input::attach(job, &interrupt)? {
+            Ok(job) => jobs.push(job),
+            Err(failure) => results.failed(&name, &failure, say),
+        }
+    }
+    if jobs.is_empty() {
+        return results.outcome();
+    }
+    runtime::block_on(async {
         let client = daemon::connect(config)?;
-        let mut following = follow(&client, &jobs).await?;
-        let (mut failed, mut worst) = (0, 0);
-        loop {
-            tokio::select! {
-                joined = following.join_next() => match joined {
-                    None => break,
-                    Some(Err(error)) => return Err(CliError::Engine(format!("a job's task ended: {error}"))),
-                    Some(Ok((name, outcome))) => {
-                        if let Err(error) = show(&args, &client, &name, outcome).await {
-                            failed += 1;
-                            worst = error.code().max(worst);
-                        }
-                    }
-                },
-                () = interrupted(&interrupt) => {
-                    eprintln!("prover: interrupted, cancelling (again to stop at once)");
-                    following.abort_all();
-                    cancel(&client, &jobs).await;
-                    return Err(CliError::Interrupted);
-                }
-            }
+        let mut submitting = Submitting {
+            client: &client,
+            jobs: &jobs,
+            results,
+            open: BTreeSet::new(),
+            following: JoinSet::new(),
+            turns: Arc::new(Semaphore::new(FOLLOWED)),
+        };
+        tokio::select! {
+            ended = submitting.until_the_end() => return ended,
+            () = interrupted(&interrupt) => {}
         }
-        match failed {
-            0 => Ok(()),
-            _ => Err(CliError::Jobs { failed, all: jobs.len(), code: worst }),
-        }
+        eprintln!("prover: interrupted, cancelling (again to stop at once)");
+        submitting.cancel_open().await;
+        Err(CliError::Interrupted)
     })
 }
 
-/// A job's proofs by partition, with the ids to acknowledge.
-type JobOutcome = Result<Vec<(v1::PartitionId, PartitionProof)>, CliError>;
+/// The jobs of one call on their way. Jobs are known by their index.
+struct Submitting<'a> {
+    client: &'a Client,
+    jobs: &'a [PlannedJob],
+    results: Results<'a>,
+    /// Jobs of which the daemon may have something that has not ended.
+    open: BTreeSet<usize>,
+    following: JoinSet<(usize, Followed)>,
+    turns: Arc<Semaphore>,
+}
 
-async fn follow(client: &Client, jobs: &[PlannedJob]) -> Result<JoinSet<(String, JobOutcome)>, CliError> {
-    let requests: Vec<(String, Vec<v1::SubmitRequest>)> =
-        jobs.iter().map(|job| (job.name.clone(), job.submissions.iter().map(message::request).collect())).collect();
-    for request in requests.iter().flat_map(|(_, partitions)| partitions) {
-        client
-            .calls()
-            .submit(request.clone())
-            .await
-            .map_err(|status| CliError::Engine(format!("the daemon refused a job: {}", status.message())))?;
+/// A job's proofs by partition.
+type Followed = Result<Vec<PartitionProof>, JobFailure>;
+
+impl Submitting<'_> {
+    async fn until_the_end(&mut self) -> Result<(), CliError> {
+        // A daemon that is not there is told at once; one that goes away later may come back, and is waited for.
+        self.client.status(false).await.map_err(client_error)?;
+        let mut unreachable = None;
+        for index in 0..self.jobs.len() {
+            match &unreachable {
+                None => unreachable = self.submit(index).await?,
+                Some(failure) => self.results.failed(&self.jobs[index].name, failure, say),
+            }
+        }
+        while let Some(joined) = self.following.join_next().await {
+            self.end(joined).await?;
+        }
+        self.results.outcome()
     }
-    let turns = Arc::new(Semaphore::new(FOLLOWED));
-    let mut tasks = JoinSet::new();
-    for (name, partitions) in requests {
-        let (client, turns) = (client.clone(), Arc::clone(&turns));
-        tasks.spawn(async move {
+
+    /// Submits all partitions of a job. Returns the failure if the daemon is gone, so that the others need not wait for it.
+    async fn submit(&mut self, index: usize) -> Result<Option<JobFailure>, CliError> {
+        let requests: Vec<v1::SubmitRequest> = self.jobs[index].submissions.iter().map(message::request).collect();
+        self.open.insert(index);
+        for request in &requests {
+            while let Err(error) = self.client.submit(request).await {
+                // Room comes when work ends. If nothing of ours is left, others have it, for who knows how long.
+                if error.is_full()
+                    && let Some(joined) = self.following.join_next().await
+                {
+                    self.end(joined).await?;
+                    continue;
+                }
+                let gone = matches!(error, ClientError::Unreachable { .. });
+                let failure = JobFailure::from(error);
+                self.fail(index, &failure).await;
+                return Ok(gone.then_some(failure));
+            }
+        }
+        let (client, turns) = (self.client.clone(), Arc::clone(&self.turns));
+        self.following.spawn(async move {
             let _turn = turns.acquire().await;
-            let mut proofs = Vec::new();
-            for request in &partitions {
-                match prove(&client, request).await {
-                    Ok(proof) => proofs.push(proof),
-                    Err(error) => return (name, Err(error)),
+            (index, follow(&client, &requests).await)
+        });
+        Ok(None)
+    }
+
+    async fn end(&mut self, joined: Result<(usize, Followed), JoinError>) -> Result<(), CliError> {
+        let (index, followed) = joined.map_err(|e| CliError::Engine(format!("a job's task ended: {e}")))?;
+        match followed {
+            Ok(proofs) => {
+                self.open.remove(&index);
+                let job = &self.jobs[index];
+                if self.results.proved(job, &proofs.iter().collect::<Vec<_>>(), say) {
+                    acknowledge(self.client, job).await;
                 }
             }
-            (name, Ok(proofs))
-        });
+            Err(failure) => self.fail(index, &failure).await,
+        }
+        Ok(())
     }
-    Ok(tasks)
+
+    async fn fail(&mut self, index: usize, failure: &JobFailure) {
+        self.open.remove(&index);
+        let job = &self.jobs[index];
+        self.results.failed(&job.name, failure, say);
+        // Its other partitions are of no use any more.
+        if job.submissions.len() > 1 {
+            cancel(self.client, [job]).await;
+        }
+    }
+
+    async fn cancel_open(&mut self) {
+        self.following.abort_all();
+        cancel(self.client, self.open.iter().map(|index| &self.jobs[*index])).await;
+    }
 }
 
-async fn prove(client: &Client, request: &v1::SubmitRequest) -> Result<(v1::PartitionId, PartitionProof), CliError> {
-    match client.prove(request, |_| {}).await.map_err(client_error)? {
-        Ok(proof) => Ok((request.id.clone().unwrap_or_default(), message::proof(&proof)?)),
-        Err(failure) => {
-            let failure: Failure = message::failure(&failure);
-            let text = format!("{}: {}", reason(failure.kind), failure.message);
-            Err(Failure { message: text, ..failure }.into())
+/// The proofs of all partitions, in their order.
+async fn follow(client: &Client, requests: &[v1::SubmitRequest]) -> Followed {
+    let mut proofs = Vec::with_capacity(requests.len());
+    for request in requests {
+        match client.prove(request, |_| {}).await? {
+            Ok(proof) => proofs.push(message::proof(&proof)?),
+            Err(failure) => return Err(JobFailure::from(&message::failure(&failure))),
+        }
+    }
+    Ok(proofs)
+}
+
+/// Lets the daemon forget what is kept here.
+async fn acknowledge(client: &Client, job: &PlannedJob) {
+    for submission in &job.submissions {
+        if let Err(error) = client.acknowledge(&partition_id(&submission.id)).await {
+            // The proof is safe; the daemon drops its copy by itself some time.
+            eprintln!("prover: {}: the daemon still keeps its result: {error}", job.name);
+            return;
         }
     }
 }
 
-/// Keeps a job's proofs and says so.
-async fn show(args: &SubmitArgs, client: &Client, name: &str, outcome: JobOutcome) -> Result<(), CliError> {
-    let kept = match outcome {
-        Ok(proofs) => keep(args, client, name, proofs).await,
-        Err(error) => Err(error),
+/// Asks the daemon to stop these jobs, all at once.
+async fn cancel(client: &Client, jobs: impl IntoIterator<Item = &PlannedJob>) {
+    let mut calls = JoinSet::new();
+    for submission in jobs.into_iter().flat_map(|job| &job.submissions) {
+        let request = v1::CancelRequest { id: Some(partition_id(&submission.id)) };
+        let mut prover = client.calls();
+        calls.spawn(async move { prover.cancel(request).await.is_ok() });
+    }
+    let all_answered = async {
+        let mut all = true;
+        while let Some(answered) = calls.join_next().await {
+            all &= matches!(answered, Ok(true));
+        }
+        all
     };
-    match &kept {
-        Ok(kept) if args.json => println!(
-            "{}",
-            json!({
-                "event": "result", "job": name, "succeeded": true, "proof": kept.path,
-                "insecureKey": kept.insecure, "milliseconds": kept.total.as_millis() as u64,
-            })
-        ),
-        Ok(kept) => {
-            println!("{name}: proved and verified in {}: {}", seconds(kept.total), kept.path.display());
-            if kept.insecure {
-                println!("{name}: WARNING: its circuit's key is insecure: anyone can forge its proofs");
-            }
-        }
-        Err(error) if args.json => {
-            println!("{}", json!({"event": "result", "job": name, "succeeded": false, "message": error.to_string()}));
-        }
-        Err(error) => println!("{name}: {error}"),
-    }
-    kept.map(drop)
-}
-
-struct Kept {
-    path: PathBuf,
-    total: Duration,
-    insecure: bool,
-}
-
-/// Writes a job's proofs, then lets the daemon forget them.
-async fn keep(
-    args: &SubmitArgs,
-    client: &Client,
-    name: &str,
-    proofs: Vec<(v1::PartitionId, PartitionProof)>,
-) -> Result<Kept, CliError> {
-    let (ids, proofs): (Vec<_>, Vec<_>) = proofs.into_iter().unzip();
-    let path = output::write_proofs(&args.out.join(name), &proofs.iter().collect::<Vec<_>>())?;
-    for id in &ids {
-        client.acknowledge(id).await.map_err(client_error)?;
-    }
-    Ok(Kept {
-        path,
-        total: proofs.iter().map(|proof| proof.timings.total).max().unwrap_or_default(),
-        insecure: proofs.iter().any(|proof| proof.insecure_key),
-    })
-}
-
-/// Reads inputs that are files here; others are left to the daemon. A changed request gets an identity of its own.
-fn with_input(mut job: PlannedJob) -> Result<PlannedJob, CliError> {
-    for submission in &mut job.submissions {
-        if let Input::Fetch(source) = &submission.input
-            && let Some(path) = local_file(&source.url, &job.folder)
-        {
-            let fetcher = Fetcher::new(Policy::run("/")).map_err(|e| CliError::Engine(e.to_string()))?;
-            let url =
-                proofmill_sources::resolve(&source.url, &job.folder).map_err(|e| CliError::Usage(e.to_string()))?;
-            let bytes = fetcher.fetch_bytes(&url, source.sha256, INLINE_LIMIT, &|| false, &|_, _| {}).map_err(|e| {
-                CliError::Input(format!(
-                    "{}: {e}; larger inputs go beneath the daemon's --file-root, or on a server: then name them by \
-                         that URL ({})",
-                    job.name,
-                    path.display()
-                ))
-            })?;
-            submission.input = Input::Inline(bytes.into());
-        }
-        submission.digest = message::digest(submission);
-        let name: String = job.name.replace('/', ":").chars().take(NAME_LENGTH).collect();
-        submission.id.job = format!("{name}:{}", &hex::encode(&submission.digest)[..16]);
-    }
-    Ok(job)
-}
-
-fn local_file(url: &str, folder: &Path) -> Option<PathBuf> {
-    let url = SourceUrl::parse(url).ok().filter(|url| url.scheme() == Scheme::File)?;
-    let path = folder.join(url.file_path().ok()?);
-    path.is_file().then_some(path)
-}
-
-async fn cancel(client: &Client, jobs: &[PlannedJob]) {
-    for submission in jobs.iter().flat_map(|job| &job.submissions) {
-        let request = v1::CancelRequest { id: Some(message::id(&submission.id)) };
-        // Best effort: what is not reached goes on and its result waits.
-        drop(client.calls().cancel(request).await);
+    if !matches!(timeout(CANCEL_GRACE, all_answered).await, Ok(true)) {
+        eprintln!("prover: the daemon did not answer every cancellation: it may go on proving what it has");
     }
 }
 
 async fn interrupted(interrupt: &Interrupt) {
     while !interrupt.requested() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        sleep(INTERRUPT_POLL).await;
     }
+}
+
+fn say(line: &str) {
+    println!("{line}");
 }

@@ -6,6 +6,7 @@ use proofmill_groth16::proof::Proof;
 use proofmill_groth16::verify as groth16;
 
 use crate::cli::VerifyArgs;
+use crate::content;
 use crate::error::CliError;
 use crate::keyfile;
 
@@ -19,8 +20,8 @@ pub fn verify(args: VerifyArgs) -> Result<(), CliError> {
     let bad = |path: &std::path::Path, e: String| CliError::Input(format!("{}: {e}", path.display()));
     let key = keyfile::verifying_key(&args.key)?;
     let bytes = source::read_small(&args.proof, PROOF_LIMIT).map_err(|e| bad(&args.proof, e.to_string()))?;
-    let json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let proof = if json { Proof::from_json(&bytes) } else { Proof::from_bytes(key.curve(), &bytes) };
+    let proof =
+        if content::is_json_object(&bytes) { Proof::from_json(&bytes) } else { Proof::from_bytes(key.curve(), &bytes) };
     let proof = proof.map_err(|e| bad(&args.proof, e.to_string()))?;
     let signals = source::read_small(&args.public, PUBLIC_LIMIT).map_err(|e| bad(&args.public, e.to_string()))?;
     let signals = public::parse(&signals, key.curve(), key.public()).map_err(|e| bad(&args.public, e.to_string()))?;

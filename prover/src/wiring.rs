@@ -17,7 +17,8 @@ use proofmill_sources::Fetcher;
 use proofmill_sources::policy::{Allow, FileAccess, ObjectOptions, Policy, ProxySettings};
 
 use crate::circuits::Circuits;
-use crate::cli::{DeviceKind, EngineArgs, FaultKind, SourceArgs};
+use crate::cli::values::FaultKind;
+use crate::cli::{DeviceKind, EngineArgs, SourceArgs};
 use crate::environment::Environment;
 use crate::error::CliError;
 use crate::inputs::Inputs;

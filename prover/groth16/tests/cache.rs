@@ -69,7 +69,9 @@ fn a_key_is_imported_once_and_found_again() {
     let world = World::new();
     let cache = world.cache(LIMIT);
     assert!(cache.get(&world.digest).unwrap().is_none());
+    assert_eq!(cache.size(&world.digest).unwrap(), None);
     let key = import(&cache, &world.zkey).unwrap();
+    assert_eq!(cache.size(&world.digest).unwrap(), Some(key.info().bytes));
     assert_eq!(key.info().source_digest, world.digest);
     let again = cache.get(&world.digest).unwrap().unwrap();
     assert_eq!(again.info(), key.info());

@@ -6,7 +6,8 @@
 //! - `grpc`: the calls; `validate`: from messages to the engine's types; `watch`: streams for clients of any speed;
 //!   [`report`]: from the engine's types to messages.
 //! - `http`: `/metrics`, `/healthz`, `/readyz`, `/status`, `/trace` on a thread of its own; [`metrics`]: the exposition.
-//! - [`client`]: the other side, for `prover submit` and `prover status`.
+//! - [`client`]: the other side, for `prover submit` and `prover status`; its `message` is the inverse of `validate` and
+//!   [`report`].
 
 pub mod backend;
 pub mod client;

@@ -183,11 +183,12 @@ fn failure(failure: &Failure) -> v1::Failure {
     v1::Failure { kind: kind.into(), message: failure.message.clone() }
 }
 
-fn partition_id(id: &PartitionId) -> v1::PartitionId {
+/// An identity.
+pub fn partition_id(id: &PartitionId) -> v1::PartitionId {
     v1::PartitionId { job: id.job.clone(), partition: id.partition, attempt: id.attempt }
 }
 
-fn priority(priority: Priority) -> v1::Priority {
+pub(crate) fn priority(priority: Priority) -> v1::Priority {
     match priority {
         Priority::Critical => v1::Priority::Critical,
         Priority::High => v1::Priority::High,
@@ -212,10 +213,10 @@ fn state(state: PartitionState) -> v1::PartitionState {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 #[path = "report_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -16,7 +16,7 @@ const STATES: [PartitionState; 11] = [
     PartitionState::Cancelled,
 ];
 
-const FAILURES: [FailureKind; 12] = [
+pub(crate) const FAILURES: [FailureKind; 12] = [
     FailureKind::BadInput,
     FailureKind::BadKey,
     FailureKind::InsecureKey,

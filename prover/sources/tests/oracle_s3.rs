@@ -3,10 +3,11 @@
 #![cfg(feature = "object-store")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod hostile;
+#[path = "support/fetching.rs"]
+mod fetching;
 mod moto;
 
-use hostile::{content, get, impatient};
+use fetching::{content, get, impatient};
 use moto::Moto;
 use proofmill_sources::policy::ObjectOptions;
 use proofmill_sources::{FetchError, Fetcher, Policy};

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proofmill_engine::engine::{Config, Engine, Parts};
-use proofmill_engine::job::{Circuit, CircuitKind, Failure, Input, PartitionId, Priority, Source, Submission};
-use proofmill_engine::parts::{Cancel, InputSource, KeyEstimate, KeySource, LoadedCircuit, SystemClock};
+use proofmill_engine::engine::{Config, Engine};
+use proofmill_engine::job::CircuitKind;
+use proofmill_engine::parts::Cancel;
 use proofmill_groth16::device::simulated::{SimulatedCircuit, SimulatedDevice, SystemSleeper};
 use proofmill_proto::v1;
-use proofmill_server::client::{Address, Client, ClientConfig};
+use proofmill_server::client::{Address, Client, ClientConfig, message};
 use proofmill_server::{Listen, ServeConfig, Server, shutdown};
 use serde_json::{Value, json};
 
+use super::ready;
 use crate::circuits::simulated;
 use crate::error::CliError;
-use crate::submit::message;
+use crate::runtime;
 
 /// Submissions that do not count: connection, key, first allocations.
 const WARM_UP: u32 = 20;
@@ -23,22 +24,17 @@ const WARM_UP: u32 = 20;
 /// has read the event that the device has started: more than the way to the device, never less.
 pub fn measure(count: u32) -> Result<Value, CliError> {
     let failed = |e: String| CliError::Engine(format!("the latency measurement failed: {e}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| failed(e.to_string()))?;
-    let mut samples = runtime.block_on(async {
+    let mut samples = runtime::block_on(async {
         let server = Server::bind(ServeConfig::new(Listen::Tcp(([127, 0, 0, 1], 0).into()), None))
             .await
             .map_err(|e| failed(e.to_string()))?;
         let address = Address::Tcp(server.grpc_place().to_string());
         let (handle, wait) = shutdown::pair();
-        let running = tokio::spawn(server.run(Arc::new(engine()), wait));
+        let running = tokio::spawn(server.run(Arc::new(engine()?), wait));
         let client = Client::new(ClientConfig::new(address)).map_err(|e| failed(e.to_string()))?;
         let mut samples = Vec::new();
         for number in 0..count + WARM_UP {
-            let request = message::request(&submission(number));
+            let request = message::request(&ready::submission(number, CircuitKind::Simulated(circuit())));
             let begun = Instant::now();
             let mut started = None;
             let outcome = client
@@ -65,79 +61,24 @@ pub fn measure(count: u32) -> Result<Value, CliError> {
     Ok(json!({"samples": samples.len(), "p50Milliseconds": quantile(0.5), "p99Milliseconds": quantile(0.99)}))
 }
 
-fn engine() -> Engine {
-    Engine::start(
-        Config::default(),
-        Parts {
-            devices: vec![Arc::new(SimulatedDevice::new("simulated-0", None, Arc::new(SystemSleeper)))],
-            keys: Arc::new(Instantly),
-            inputs: Arc::new(Instantly),
-            clock: Arc::new(SystemClock::default()),
-            canary: None,
-        },
-    )
+fn engine() -> Result<Engine, CliError> {
+    let device = SimulatedDevice::new("simulated-0", None, Arc::new(SystemSleeper));
+    let loaded = simulated::load(&circuit(), &Cancel::default())?;
+    Ok(ready::engine(Config::default(), Arc::new(device), loaded))
 }
 
-fn submission(number: u32) -> Submission {
-    let milliseconds = Duration::from_millis;
-    Submission {
-        id: PartitionId { job: format!("latency-{number}"), partition: 0, attempt: 0 },
-        epoch: 0,
-        digest: [1; 32],
-        priority: Priority::Normal,
-        sequence: number.into(),
-        deadline: None,
-        circuit: Circuit {
-            name: "latency".into(),
-            kind: CircuitKind::Simulated(SimulatedCircuit {
-                partitions: 1,
-                key_bytes: 0,
-                working_set: 0,
-                key_load: Duration::ZERO,
-                synthesis: Duration::ZERO,
-                ntt: Duration::ZERO,
-                // Long enough that the start is seen before the end.
-                msm_g1: milliseconds(5),
-                msm_g2: Duration::ZERO,
-                transfer: Duration::ZERO,
-                finish: Duration::ZERO,
-            }),
-        },
-        input: Input::Inline(Arc::from(*b"ready")),
-    }
-}
-
-/// Inputs are inline and keys take no time.
-struct Instantly;
-
-impl InputSource for Instantly {
-    fn fetch(
-        &self,
-        _source: &Source,
-        _cancel: &Cancel,
-        _: &dyn Fn(u64) -> Result<(), Failure>,
-    ) -> Result<Arc<[u8]>, Failure> {
-        Ok(Arc::from(*b"ready"))
-    }
-}
-
-impl KeySource for Instantly {
-    fn estimate(&self, _circuit: &Circuit, _cancel: &Cancel) -> Result<KeyEstimate, Failure> {
-        Ok(KeyEstimate::default())
-    }
-
-    fn load(
-        &self,
-        circuit: &Circuit,
-        _progress: &(dyn Fn(u64, u64) + Sync),
-        cancel: &Cancel,
-    ) -> Result<Arc<LoadedCircuit>, Failure> {
-        match &circuit.kind {
-            CircuitKind::Simulated(circuit) => simulated::load(circuit, cancel),
-            CircuitKind::Groth16 { .. } => Err(Failure {
-                kind: proofmill_engine::job::FailureKind::BadKey,
-                message: "only simulated circuits are measured here".into(),
-            }),
-        }
+fn circuit() -> SimulatedCircuit {
+    SimulatedCircuit {
+        partitions: 1,
+        key_bytes: 0,
+        working_set: 0,
+        key_load: Duration::ZERO,
+        synthesis: Duration::ZERO,
+        ntt: Duration::ZERO,
+        // Long enough that the start is seen before the end.
+        msm_g1: Duration::from_millis(5),
+        msm_g2: Duration::ZERO,
+        transfer: Duration::ZERO,
+        finish: Duration::ZERO,
     }
 }

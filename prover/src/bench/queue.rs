@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use proofmill_engine::engine::{Config, Engine, Parts};
-use proofmill_engine::job::{
-    Circuit, CircuitKind, Failure, FailureKind, Input, PartitionId, Priority, Source, Submission,
-};
-use proofmill_engine::parts::{Cancel, InputSource, KeyEstimate, KeySource, LoadedCircuit, Synthesizer, SystemClock};
+use proofmill_engine::engine::{Config, Engine};
+use proofmill_engine::job::{CircuitKind, Failure, FailureKind, Source};
+use proofmill_engine::parts::{Cancel, LoadedCircuit, Synthesizer};
 use proofmill_groth16::assignment::{self, Assignment, Witness};
 use proofmill_groth16::device::cpu::CpuDevice;
 use proofmill_groth16::key::{CircuitKey, ProvingKey};
 use proofmill_groth16::verify::verify_partition;
 use serde_json::{Value, json};
 
+use super::ready;
 use crate::error::CliError;
 
 /// Proves `jobs` times in a bare loop and through the engine. `busy` is the device's busy share by its own ledger from the
@@ -51,22 +50,18 @@ fn through_the_engine(
     jobs: u32,
     threads: usize,
 ) -> Result<(f64, f64), CliError> {
-    let fixed = Arc::new(Fixed { key: Arc::clone(key), witness: witness.clone() });
-    let engine = Engine::start(
-        Config { refuse_insecure_keys: false, queue_limit: jobs as usize, ..Config::default() },
-        Parts {
-            devices: vec![Arc::new(device(threads)?)],
-            keys: Arc::clone(&fixed) as _,
-            inputs: fixed,
-            clock: Arc::new(SystemClock::default()),
-            canary: None,
-        },
-    );
+    let config = Config { refuse_insecure_keys: false, queue_limit: jobs as usize, ..Config::default() };
+    let loaded = LoadedCircuit {
+        key: CircuitKey::Groth16(Arc::clone(key)),
+        synthesizer: Box::new(FixedSynthesizer(Arc::clone(key), witness.clone())),
+        resident: key.info().bytes,
+    };
+    let engine = ready::engine(config, Arc::new(device(threads)?), Arc::new(loaded));
     let mut watch = engine.watch(None);
     let before = busy_and_total(&engine);
     let begun = Instant::now();
     for job in 0..jobs {
-        engine.submit(submission(job)).map_err(|e| CliError::Engine(e.to_string()))?;
+        engine.submit(ready::submission(job, circuit())).map_err(|e| CliError::Engine(e.to_string()))?;
     }
     let mut left = jobs;
     while left > 0 {
@@ -96,66 +91,19 @@ fn device(threads: usize) -> Result<CpuDevice, CliError> {
     CpuDevice::new(threads).map_err(|e| CliError::Engine(e.to_string()))
 }
 
-fn submission(job: u32) -> Submission {
-    let source = Source { url: "file:///bench".into(), sha256: None };
-    Submission {
-        id: PartitionId { job: format!("bench-{job}"), partition: 0, attempt: 0 },
-        epoch: 0,
-        digest: [0; 32],
-        priority: Priority::Normal,
-        sequence: job.into(),
-        deadline: None,
-        circuit: Circuit {
-            name: "bench".into(),
-            kind: CircuitKind::Groth16 {
-                zkey: source,
-                witness_generator: None,
-                r1cs: None,
-                symbols: None,
-                verifying_key: None,
-            },
-        },
-        input: Input::Inline(Arc::from(*b"ready")),
+/// Never fetched: the circuit is loaded already.
+fn circuit() -> CircuitKind {
+    CircuitKind::Groth16 {
+        zkey: Source { url: "file:///bench".into(), sha256: None },
+        witness_generator: None,
+        r1cs: None,
+        symbols: None,
+        verifying_key: None,
     }
 }
 
-/// A key and a witness that are there already.
-struct Fixed {
-    key: Arc<ProvingKey>,
-    witness: Witness,
-}
-
+/// Gives a witness that is there already; the engine still evaluates the constraints.
 struct FixedSynthesizer(Arc<ProvingKey>, Witness);
-
-impl InputSource for Fixed {
-    fn fetch(
-        &self,
-        _source: &Source,
-        _cancel: &Cancel,
-        _: &dyn Fn(u64) -> Result<(), Failure>,
-    ) -> Result<Arc<[u8]>, Failure> {
-        Ok(Arc::from(*b"ready"))
-    }
-}
-
-impl KeySource for Fixed {
-    fn estimate(&self, _circuit: &Circuit, _cancel: &Cancel) -> Result<KeyEstimate, Failure> {
-        Ok(KeyEstimate { resident: self.key.info().bytes })
-    }
-
-    fn load(
-        &self,
-        _circuit: &Circuit,
-        _progress: &(dyn Fn(u64, u64) + Sync),
-        _cancel: &Cancel,
-    ) -> Result<Arc<LoadedCircuit>, Failure> {
-        Ok(Arc::new(LoadedCircuit {
-            key: CircuitKey::Groth16(Arc::clone(&self.key)),
-            synthesizer: Box::new(FixedSynthesizer(Arc::clone(&self.key), self.witness.clone())),
-            resident: self.key.info().bytes,
-        }))
-    }
-}
 
 impl Synthesizer for FixedSynthesizer {
     fn working_memory(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proofmill_engine::job::{Failure, FailureKind};
+use proofmill_engine::job::Failure;
 use proofmill_engine::parts::{Cancel, LoadedCircuit, Synthesizer};
 use proofmill_groth16::assignment::Assignment;
 use proofmill_groth16::device::simulated::SimulatedCircuit;
@@ -43,9 +43,7 @@ impl Synthesizer for SimulatedSynthesizer {
 fn wait(duration: Duration, cancel: &Cancel) -> Result<(), Failure> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        if cancel.is_cancelled() {
-            return Err(Failure { kind: FailureKind::Cancelled, message: "cancelled".into() });
-        }
+        super::go_on(cancel)?;
         std::thread::sleep(left.min(POLL));
     }
     Ok(())

@@ -14,6 +14,7 @@ use rayon::ThreadPool;
 
 use super::download::Part;
 use super::generator::Generator;
+use crate::content;
 
 /// The first bytes of a witness file.
 const WTNS_MAGIC: &[u8] = b"wtns";
@@ -74,7 +75,7 @@ impl GrothSynthesizer {
         }
         match &self.generator {
             Some(generator) => generator.generate(input, cancel),
-            None if input.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') => Err(bad_input(format!(
+            None if content::is_json_object(input) => Err(bad_input(format!(
                 "the input is JSON, and circuit {} has no witness generator: set spec.groth16.witnessGenerator to \
                  circom's .wasm, or give a .wtns file",
                 self.circuit

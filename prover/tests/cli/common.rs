@@ -1,11 +1,6 @@
 //! What only these tests use beside `support`.
 
-use std::time::{Duration, Instant};
-
 pub use crate::place::*;
-
-/// Nothing that is waited for takes longer, even on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Place {
     /// A manifest with the chain circuit of a curve and jobs given as (name, spec in JSON).
@@ -37,16 +32,6 @@ impl Ran {
             self.stderr
         );
         self
-    }
-}
-
-/// Waits until something holds.
-#[track_caller]
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

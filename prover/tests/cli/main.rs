@@ -2,9 +2,13 @@
 #![allow(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod common;
+#[cfg(feature = "serve")]
+mod daemon;
 mod keys;
 #[path = "../support/place.rs"]
 mod place;
 mod run;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "serve")]
+mod submit;

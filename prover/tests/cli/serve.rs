@@ -1,55 +1,10 @@
 //! The daemon and its clients as processes: signals, lost clients, a thousand jobs.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Place, chain, eventually, finish, kill, simulated};
-
-/// A daemon with a unix socket in a place of its own.
-struct Daemon {
-    child: Child,
-    http: String,
-}
-
-impl Daemon {
-    fn start(place: &Place, more: &[&str]) -> Self {
-        let mut arguments =
-            vec!["serve", "--listen", "unix:engine.sock", "--http", "127.0.0.1:0", "--file-root", "data"];
-        arguments.extend(more);
-        std::fs::create_dir_all(place.path().join("data")).unwrap();
-        let mut child = place.command(&arguments).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = lines.next().expect("the daemon says where it listens").unwrap();
-        let http = first.split("HTTP at ").nth(1).unwrap_or_else(|| panic!("{first}")).trim().to_owned();
-        // Keep reading, so that the daemon never blocks on its log.
-        std::thread::spawn(move || lines.for_each(drop));
-        let daemon = Self { child, http };
-        eventually("the daemon is ready", || daemon.get("/readyz").0 == 200);
-        daemon
-    }
-
-    fn get(&self, path: &str) -> (u16, String) {
-        let url = format!("{}{path}", self.http);
-        let output = Command::new("curl").args(["-s", "-w", "\n%{http_code}", &url]).output().expect("curl");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (body, code) = text.rsplit_once('\n').unwrap_or(("", "0"));
-        (code.parse().unwrap_or(0), body.to_owned())
-    }
-
-    fn stop(mut self, signal: &str) -> Option<i32> {
-        kill(self.child.id(), signal);
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Gone already after `stop`.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::common::{Place, chain, finish, kill, simulated};
+use crate::daemon::{Daemon, eventually};
 
 #[test]
 fn a_real_proof_through_the_daemon() {
@@ -151,13 +106,11 @@ fn sigterm_during_work_finishes_it() {
     place.write("slow.yaml", simulated("slow", 1, 2000, 1));
     let submit = place.command(&["submit", "-f", "slow.yaml", "--to", "unix:engine.sock"]).spawn().unwrap();
     eventually("the job is proving", || daemon.get("/status").1.contains("Proving"));
-    let pid = daemon.child.id();
-    kill(pid, "TERM");
+    kill(daemon.pid(), "TERM");
     eventually("the daemon is not ready any more", || daemon.get("/readyz").0 != 200);
     let ran = crate::common::ran(submit.wait_with_output().unwrap());
     ran.expect(0).says("slow-0: proved and verified");
-    let mut daemon = daemon;
-    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+    assert_eq!(daemon.wait(), Some(0));
 }
 
 #[test]

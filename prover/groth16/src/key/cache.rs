@@ -129,6 +129,16 @@ impl KeyCache {
         Ok(None)
     }
 
+    /// Bytes of the entry for this SHA-256, if there is one: without opening it, comparing its digests or keeping it.
+    pub fn size(&self, digest: &[u8; 32]) -> Result<Option<u64>, CacheError> {
+        let path = self.entry_path(digest);
+        match fs::metadata(&path) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CacheError::Directory { path, error }),
+        }
+    }
+
     /// The key in the file `source` (a zkey or an imported key, told apart by content), imported unless it is cached.
     /// `expected` is the file's SHA-256, where it is known; then a cached key is found without reading the file at all.
     /// If another process or thread imports the same key, this waits and uses its result.

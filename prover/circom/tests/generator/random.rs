@@ -1,13 +1,10 @@
 //! Random inputs and random modules, from fixed seeds: equal witnesses for equal inputs in any form, and never a panic,
 //! a hang or a witness from damaged bytes that is not well-formed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{NEVER, circuit, features, integer, outcome};
+use crate::features::{BN254, NEVER, circuit, features, outcome};
+use crate::integer;
 use num_bigint::BigUint;
 use proofmill_circom::{Limits, WitnessGenerator};
 use rand::seq::IndexedRandom;
@@ -49,7 +46,7 @@ fn point(rng: &mut ChaCha8Rng, values: &[String]) -> String {
 fn any_form_of_an_input_gives_the_same_sums() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let generator = features();
-    let r: BigUint = common::BN254.parse().unwrap();
+    let r: BigUint = BN254.parse().unwrap();
     for round in 0..300 {
         let (values, texts): (Vec<BigUint>, Vec<String>) = (0..32).map(|_| number(&mut rng, &r)).unzip();
         if values[0] == BigUint::ZERO {

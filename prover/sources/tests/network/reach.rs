@@ -1,18 +1,12 @@
 //! Where HTTP requests may go and what they may tell: redirects, internal addresses, allow-lists, proxies, secrets.
 
-#![cfg(feature = "http")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod hostile;
-
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use hostile::{Server, answer, fetcher, get, impatient, send, with_retries};
+use crate::fetching::{get, impatient};
+use crate::hostile::{OK, Server, answer, fetcher, send, with_retries};
 use proofmill_sources::policy::{Addresses, Allow, Network, ProxySettings};
 use proofmill_sources::{FetchError, Fetcher, Policy};
-
-const OK: &str = "200 OK";
 
 #[test]
 fn redirects_are_followed_counted_and_checked() {
@@ -113,7 +107,7 @@ fn jobs_are_not_led_to_internal_addresses() {
     }
     assert_eq!(trap.seen().len(), 0, "nothing may reach the internal server");
     // The guard is what kept them away: without it the trap answers.
-    assert_eq!(get(&hostile::fetcher(), &trap.url("/x")).unwrap(), b"internal");
+    assert_eq!(get(&crate::hostile::fetcher(), &trap.url("/x")).unwrap(), b"internal");
     let open = Server::at("127.0.0.2", |_, stream| answer(stream, OK, "", b"open"));
     assert_eq!(get(&fetcher, &open.url("/x")).unwrap(), b"open");
     // Literals are refused at submission already.

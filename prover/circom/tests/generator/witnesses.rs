@@ -1,10 +1,8 @@
 //! Witnesses equal those of snarkjs, on both curves and for every form of an input.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{NEVER, circuit, features, fixture, integer, outcome, wtns_values};
+use crate::features::{BN254, NEVER, circuit, features, outcome};
+use crate::fixtures::{fixture, wtns_values};
+use crate::integer;
 use num_bigint::BigUint;
 use proofmill_circom::{CircomError, CircuitLine, ErrorKind, Limits, WitnessGenerator};
 use proofmill_groth16::curve::Curve;
@@ -50,7 +48,7 @@ fn every_form_of_an_input_gives_snarkjs_witness() {
 #[test]
 fn outputs_are_the_sums_of_the_inputs() {
     let generator = features();
-    let r: BigUint = common::BN254.parse().unwrap();
+    let r: BigUint = BN254.parse().unwrap();
     let huge = "21888242871839275222246405745257275088548364400416034343698204186575808495616"; // r - 1, unquoted
     let zeros = "[0,0,0,0,0,0,0,0,0,0,0,0]";
     let input = format!(

@@ -1,12 +1,8 @@
 //! Modules that are not circom's, or that misbehave: each ends in its own error, within its limits.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{NEVER, circuit};
+use crate::features::{NEVER, circuit};
 use proofmill_circom::{CircomError, CircuitLine, ErrorKind, Limits, WitnessGenerator};
 
 /// A small generator in text form: one input `a`, a witness of 1 and 7. Each part can be replaced or left out.

@@ -1,10 +1,6 @@
 //! Every way an input can be wrong, with the path that the message names; none holds a value.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{BN254, NEVER, features, outcome};
+use crate::features::{BN254, NEVER, features, outcome};
 use proofmill_circom::{CircomError, ErrorKind, Limits, ValueProblem, WitnessGenerator};
 
 /// What an input with this member beside well-formed ones comes to.
@@ -228,7 +224,7 @@ fn no_message_holds_a_value() {
 #[test]
 fn sizes_and_depths_are_bounded() {
     let limits = Limits { input_bytes: 4 << 20, ..Limits::default() };
-    let generator = WitnessGenerator::compile(&common::circuit("features.wasm"), limits).unwrap();
+    let generator = WitnessGenerator::compile(&crate::features::circuit("features.wasm"), limits).unwrap();
     let spaces = " ".repeat((4 << 20) - 2) + "{}";
     assert!(matches!(outcome(&generator, &spaces), Err(CircomError::MissingSignals { .. })));
     assert_eq!(

@@ -1,29 +1,23 @@
-//! Between the engine's types and the messages of `proofmill.v1`, as a client needs them.
+//! Between the engine's types and messages, as a client needs them: submissions go out, results come in. The engine's side
+//! has the inverse of each, in `validate` and `report`.
 
 use std::time::Duration;
 
-use proofmill_engine::job::{
-    CircuitKind, Failure, FailureKind, Input, PartitionId, PartitionProof, Priority, Source, Submission, Timings,
-};
+use proofmill_engine::job::{CircuitKind, Failure, FailureKind, Input, PartitionProof, Source, Submission, Timings};
 use proofmill_groth16::curve::Curve;
 use proofmill_groth16::proof::Proof;
 use proofmill_proto::v1;
 
-use crate::error::CliError;
+use super::error::ClientError;
+use crate::report::{self, micros};
 
 /// A submission as a message.
 pub fn request(submission: &Submission) -> v1::SubmitRequest {
     v1::SubmitRequest {
         epoch: submission.epoch,
-        id: Some(id(&submission.id)),
+        id: Some(report::partition_id(&submission.id)),
         digest: submission.digest.to_vec(),
-        priority: match submission.priority {
-            Priority::Low => v1::Priority::Low,
-            Priority::Normal => v1::Priority::Normal,
-            Priority::High => v1::Priority::High,
-            Priority::Critical => v1::Priority::Critical,
-        }
-        .into(),
+        priority: report::priority(submission.priority).into(),
         sequence: submission.sequence,
         deadline_ms: submission.deadline.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
         circuit: Some(circuit(submission)),
@@ -36,14 +30,9 @@ pub fn digest(submission: &Submission) -> [u8; 32] {
     proofmill_proto::digest(&circuit(submission), &input(&submission.input))
 }
 
-/// An identity as a message.
-pub fn id(id: &PartitionId) -> v1::PartitionId {
-    v1::PartitionId { job: id.job.clone(), partition: id.partition, attempt: id.attempt }
-}
-
 /// A proof from a message; checks it like any foreign proof.
-pub fn proof(message: &v1::PartitionProof) -> Result<PartitionProof, CliError> {
-    let nonsense = |what: &str| CliError::Engine(format!("the daemon's answer makes no sense: {what}"));
+pub fn proof(message: &v1::PartitionProof) -> Result<PartitionProof, ClientError> {
+    let nonsense = |what: &str| ClientError::Nonsense(what.to_owned());
     let curve = match message.curve.as_str() {
         "bn128" => Some(Curve::Bn254),
         "bls12381" => Some(Curve::Bls12381),
@@ -158,6 +147,6 @@ fn limbs(bytes: &[u8; 32]) -> [u64; 4] {
     std::array::from_fn(|i| words.get(i).map_or(0, |word| u64::from_le_bytes(*word)))
 }
 
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

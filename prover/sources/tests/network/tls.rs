@@ -1,13 +1,9 @@
 //! HTTPS with a private certificate authority.
 
-#![cfg(feature = "http")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod hostile;
-
 use std::sync::Arc;
 
-use hostile::{Server, answer, get, impatient, read_head};
+use crate::fetching::{get, impatient};
+use crate::hostile::{Server, answer, read_head};
 use proofmill_sources::policy::Network;
 use proofmill_sources::{FetchError, Fetcher, Policy};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

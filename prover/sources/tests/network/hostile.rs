@@ -1,7 +1,5 @@
 //! A server that does whatever a test wants with its connections.
 
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,8 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::fetching::impatient;
 use proofmill_sources::policy::{Network, Retries};
 use proofmill_sources::{FetchError, Fetcher, Policy};
+
+/// The status of most answers.
+pub const OK: &str = "200 OK";
 
 pub type Handler = dyn Fn(&Request, &mut TcpStream) + Send + Sync;
 
@@ -24,7 +26,7 @@ pub struct Request {
 
 pub struct Server {
     pub address: SocketAddr,
-    pub requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -81,6 +83,11 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
+    /// Forgets the requests so far.
+    pub fn forget(&self) {
+        self.requests.lock().unwrap().clear();
+    }
+
     pub fn seen(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -121,28 +128,6 @@ pub fn answer(stream: &mut impl Write, status: &str, headers: &str, body: &[u8])
     send(stream, &format!("{status}\r\nconnection: close\r\ncontent-length: {}{headers}", body.len()), body);
 }
 
-/// Bytes that differ everywhere.
-pub fn content(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i * 31 + i / 251) as u8).collect()
-}
-
-/// Impatient enough for tests.
-pub fn impatient() -> Network {
-    Network {
-        connect_timeout: Duration::from_secs(3),
-        idle_timeout: Duration::from_millis(500),
-        total_timeout: Duration::from_secs(30),
-        retries: Retries {
-            count: 3,
-            base: Duration::from_millis(20),
-            cap: Duration::from_millis(100),
-            retry_after_cap: Duration::from_millis(400),
-            jitter: false,
-        },
-        ..Network::default()
-    }
-}
-
 pub fn fetcher() -> Fetcher {
     Fetcher::new(Policy { network: impatient(), ..Policy::run("/") }).unwrap()
 }
@@ -151,10 +136,6 @@ pub fn with_retries(count: u32) -> Fetcher {
     let network = impatient();
     let network = Network { retries: Retries { count, ..network.retries.clone() }, ..network };
     Fetcher::new(Policy { network, ..Policy::run("/") }).unwrap()
-}
-
-pub fn get(fetcher: &Fetcher, url: &str) -> Result<Vec<u8>, FetchError> {
-    fetcher.fetch_bytes(url, None, 1 << 24, &|| false, &|_, _| {})
 }
 
 /// Runs `work` with a flag that turns true after 300 ms; it must end as cancelled within a second of that.

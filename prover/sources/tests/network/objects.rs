@@ -1,13 +1,9 @@
 //! Object stores against a server that misbehaves.
 
-#![cfg(feature = "object-store")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod hostile;
-
 use std::time::Duration;
 
-use hostile::{Server, answer, cancelled, content, get, impatient, send};
+use crate::fetching::{content, get, impatient};
+use crate::hostile::{Server, answer, cancelled, send};
 use proofmill_sources::policy::{Addresses, Allow, Network, ObjectOptions, Retries};
 use proofmill_sources::{ErrorClass, FetchError, Fetcher, Policy};
 
@@ -189,7 +185,7 @@ fn google_and_azure_stores_answer_too() {
             ],
         ),
     ] {
-        server.requests.lock().unwrap().clear();
+        server.forget();
         let object_options =
             ObjectOptions(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
         let fetcher = Fetcher::new(Policy { object_options, network: impatient(), ..Policy::run("/") }).unwrap();
