@@ -63,7 +63,8 @@ impl KeySource for Circuits {
         self.require_kind(circuit)?;
         let resident = match &circuit.kind {
             CircuitKind::Simulated(simulated) => simulated.key_bytes,
-            CircuitKind::Groth16 { zkey, .. } => match self.cached_bytes(zkey)? {
+            // A damaged entry counts as well: its import anew takes as much.
+            CircuitKind::Groth16 { zkey, .. } => match self.cached(zkey, KeyCache::size)? {
                 Some(bytes) => bytes,
                 None if self.fetcher.is_local(&zkey.url) => self.estimate_local(&circuit.name, zkey, cancel)?,
                 // What a server holds is known when it is here; the engine corrects its account then.
@@ -132,7 +133,7 @@ impl Circuits {
         progress: &(dyn Fn(u64, u64) + Sync),
         cancel: &Cancel,
     ) -> Result<Arc<ProvingKey>, Failure> {
-        if let Some(key) = self.cached(source)? {
+        if let Some(key) = self.cached(source, KeyCache::get)? {
             return Ok(key);
         }
         let fetch_error = |e| fetch_failure(&e, what, FailureKind::BadKey);
@@ -174,18 +175,14 @@ impl Circuits {
         Err(Failure { kind: FailureKind::BadKey, message })
     }
 
-    /// The key in the cache, if its digest is known beforehand.
-    fn cached(&self, source: &Source) -> Result<Option<Arc<ProvingKey>>, Failure> {
+    /// What the cache answers about a key, if its digest is known beforehand.
+    fn cached<T>(
+        &self,
+        source: &Source,
+        ask: impl FnOnce(&KeyCache, &[u8; 32]) -> Result<Option<T>, CacheError>,
+    ) -> Result<Option<T>, Failure> {
         match &source.sha256 {
-            Some(digest) => self.cache.get(digest).map_err(|e| key_failure(&e, "the key cache")),
-            None => Ok(None),
-        }
-    }
-
-    /// Bytes of the key in the cache. A damaged entry counts as well: its import anew takes as much.
-    fn cached_bytes(&self, source: &Source) -> Result<Option<u64>, Failure> {
-        match &source.sha256 {
-            Some(digest) => self.cache.size(digest).map_err(|e| key_failure(&e, "the key cache")),
+            Some(digest) => ask(&self.cache, digest).map_err(|e| key_failure(&e, "the key cache")),
             None => Ok(None),
         }
     }

@@ -132,12 +132,7 @@ pub fn fetcher(
 ) -> Result<Fetcher, CliError> {
     let mut policy = match allow_urls {
         None => Policy { files, ..Policy::run("/") },
-        Some(prefixes) => Policy {
-            files,
-            http: Allow::Only(prefixes.to_vec()),
-            objects: Allow::Only(prefixes.to_vec()),
-            ..Policy::serve(None)
-        },
+        Some(prefixes) => Policy { files, urls: Allow::Only(prefixes.to_vec()), ..Policy::serve(None) },
     };
     policy.network.proxy = ProxySettings {
         http: environment.http_proxy.clone(),

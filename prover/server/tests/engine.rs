@@ -185,7 +185,7 @@ async fn a_signal_lets_work_finish_and_a_restart_has_a_new_boot() {
     let task = {
         let client = client.clone();
         tokio::spawn(async move {
-            let outcome = client.prove(&request("a", 50_000), |_| {}).await;
+            let outcome = client.prove(&request("a", 400_000), |_| {}).await;
             client.acknowledge(&id("a")).await.map(|_| outcome)
         })
     };

@@ -22,10 +22,10 @@ pub(crate) struct Prefix {
 }
 
 impl AllowList {
-    /// From a policy; every prefix must be a URL of one of `schemes`.
-    pub(crate) fn new(allow: &Allow, schemes: &[Scheme]) -> Result<Self, FetchError> {
+    /// From a policy; every prefix must be a URL that is fetched from elsewhere.
+    pub(crate) fn new(allow: &Allow) -> Result<Self, FetchError> {
         let Allow::Only(list) = allow else { return Ok(Self::Everything) };
-        let prefixes = list.iter().map(|text| prefix(text, schemes)).collect::<Result<_, _>>()?;
+        let prefixes = list.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
         let shown = if list.is_empty() {
             "the list is empty".to_owned()
         } else {
@@ -69,12 +69,12 @@ impl Prefix {
     }
 }
 
-fn prefix(text: &str, schemes: &[Scheme]) -> Result<Prefix, FetchError> {
+fn prefix(text: &str) -> Result<Prefix, FetchError> {
     let wrong = |why: &str| FetchError::Settings(format!("{}, a prefix of the allow-list: {why}", redact(text)));
     let url = SourceUrl::parse(text).map_err(|error| FetchError::Settings(error.to_string()))?;
     let scheme = url.scheme();
-    if !schemes.contains(&scheme) {
-        return Err(wrong("this list is for URLs of another scheme"));
+    if scheme == Scheme::File {
+        return Err(wrong("files are allowed by a folder, not by this list"));
     }
     let (place, path) = if matches!(scheme, Scheme::Http | Scheme::Https) {
         let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
@@ -102,15 +102,13 @@ fn place(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    const HTTP: [Scheme; 2] = [Scheme::Http, Scheme::Https];
-
-    fn list(prefixes: &[&str], schemes: &[Scheme]) -> AllowList {
-        AllowList::new(&Allow::Only(prefixes.iter().map(|&text| text.to_owned()).collect()), schemes).unwrap()
+    fn list(prefixes: &[&str]) -> AllowList {
+        AllowList::new(&Allow::Only(prefixes.iter().map(|&text| text.to_owned()).collect())).unwrap()
     }
 
     #[test]
     fn http_prefixes_end_at_segments() {
-        let list = list(&["https://host/keys/a", "http://open:8080"], &HTTP);
+        let list = list(&["https://host/keys/a", "s3://open", "http://open:8080"]);
         for (url, allowed) in [
             ("https://host/keys/a/x.zkey", true),
             ("https://host:443/keys/a/", true),
@@ -135,7 +133,7 @@ mod tests {
     #[cfg(feature = "object-store")]
     #[test]
     fn buckets() {
-        let list = list(&["s3://keys", "gs://data/a/", "az://c"], &[Scheme::S3, Scheme::Gs, Scheme::Az]);
+        let list = list(&["s3://keys", "https://keys", "gs://data/a/", "az://c"]);
         for (url, allowed) in [
             ("s3://keys/x", true),
             ("s3://keys-2/x", false),
@@ -153,12 +151,11 @@ mod tests {
 
     #[test]
     fn wrong_lists_are_refused_at_start() {
-        for text in ["host", "s3://b", "https://u@h/", "https://h/?x", "https://"] {
+        for text in ["host", "file:/data", "s3://", "https://u@h/", "https://h/?x", "https://"] {
             let allow = Allow::Only(vec![text.to_owned()]);
-            assert!(matches!(AllowList::new(&allow, &HTTP), Err(FetchError::Settings(_))), "{text}");
+            assert!(matches!(AllowList::new(&allow), Err(FetchError::Settings(_))), "{text}");
         }
-        let error =
-            list(&[], &HTTP).check_http(&Url::parse("https://h/x?sig=secret").unwrap()).unwrap_err().to_string();
+        let error = list(&[]).check_http(&Url::parse("https://h/x?sig=secret").unwrap()).unwrap_err().to_string();
         assert!(error.contains("the list is empty") && !error.contains("secret"), "{error}");
     }
 }

@@ -9,10 +9,8 @@ use std::time::Duration;
 pub struct Policy {
     /// Which files.
     pub files: FileAccess,
-    /// Which `http:` and `https:` URLs; each hop of a redirect is held against it.
-    pub http: Allow,
-    /// Which `s3:`, `gs:` and `az:` URLs.
-    pub objects: Allow,
+    /// Which URLs other than files; each hop of a redirect is held against it.
+    pub urls: Allow,
     /// Which addresses an `http:` or `https:` URL may lead to. Object stores are not held against it: their endpoints
     /// are this prover's settings, not the job's.
     pub addresses: Addresses,
@@ -118,8 +116,7 @@ impl Policy {
     pub fn run(base: impl Into<PathBuf>) -> Self {
         Self {
             files: FileAccess::Manifest { base: base.into() },
-            http: Allow::Everything,
-            objects: Allow::Everything,
+            urls: Allow::Everything,
             addresses: Addresses::Any,
             max_bytes: u64::MAX,
             network: Network::default(),
@@ -127,11 +124,11 @@ impl Policy {
         }
     }
 
-    /// For `serve`: files beneath `root` only, no internal addresses, no object stores until prefixes are listed.
+    /// For `serve`: files beneath `root` only, no other URLs until prefixes are listed, no internal addresses.
     pub fn serve(root: Option<PathBuf>) -> Self {
         Self {
             files: root.map_or(FileAccess::Denied, FileAccess::Root),
-            objects: Allow::Only(Vec::new()),
+            urls: Allow::Only(Vec::new()),
             addresses: Addresses::NoInternal { except: Vec::new() },
             ..Self::run("/")
         }

@@ -41,6 +41,7 @@ fn the_quickstart_proves_and_verifies() {
     assert_eq!(std::fs::read(place.path().join("proofs/first/proof.bin")).unwrap().len(), 256);
 }
 
+#[cfg(feature = "wasm")]
 #[test]
 fn both_curves_from_witness_and_from_json() {
     let place = Place::new();

@@ -81,6 +81,34 @@ fn a_key_that_anyone_can_forge_proofs_of_is_refused_unless_allowed() {
     assert_eq!(lenient.stop("TERM"), Some(0));
 }
 
+#[cfg(feature = "object-store")]
+#[test]
+fn urls_are_fetched_beneath_the_listed_prefixes_only() {
+    let place = Place::new();
+    let prefixes = ["--allow-url", "http://127.0.0.1:9/keys", "--allow-url", "s3://bucket/keys/"];
+    let daemon = Daemon::start(&place, &prefixes);
+    for (key, told) in [
+        ("http://127.0.0.1:9/other/c.zkey", "none of the allowed prefixes"),
+        ("s3://bucket/other/c.zkey", "none of the allowed prefixes"),
+        // Listed, yet a daemon never asks its own machine's neighbours for others.
+        ("http://127.0.0.1:9/keys/c.zkey", "does not send requests there"),
+    ] {
+        place.write(
+            "job.yaml",
+            format!(
+                "apiVersion: proofmill.dev/v1alpha1\nkind: Circuit\nmetadata: {{name: c}}\n\
+                 spec: {{groth16: {{zkey: {{url: \"{key}\"}}}}}}\n---\n\
+                 apiVersion: proofmill.dev/v1alpha1\nkind: ProofJob\nmetadata: {{name: j}}\n\
+                 spec: {{circuitRef: {{name: c}}, input: {{inline: AAAA}}}}\n"
+            ),
+        );
+        place.run(&["submit", "-f", "job.yaml", "--to", "unix:engine.sock"]).expect(3).says(key).says(told);
+    }
+    assert_eq!(daemon.stop("TERM"), Some(0));
+    place.run(&["serve", "--allow-url", "keys.example.com"]).expect(2).says("keys.example.com");
+    place.run(&["serve", "--allow-url", "file:/data"]).expect(2).says("files are allowed by a folder");
+}
+
 #[test]
 fn a_thousand_jobs_and_a_client_that_dies() {
     let place = Place::new();

@@ -12,7 +12,7 @@ use super::{Body, Failed, Opened, Passing};
 use crate::allow::AllowList;
 use crate::error::FetchError;
 use crate::policy::Policy;
-use crate::url::{Scheme, SourceUrl, redact};
+use crate::url::{SourceUrl, redact};
 
 /// What all HTTP fetches share.
 pub(super) struct HttpSources {
@@ -34,7 +34,7 @@ pub(super) struct HttpOrigin<'a> {
 
 impl HttpSources {
     pub(super) fn new(policy: &Policy, connections: Arc<Connections>) -> Result<Self, FetchError> {
-        let allow = AllowList::new(&policy.http, &[Scheme::Http, Scheme::Https])?;
+        let allow = AllowList::new(&policy.urls)?;
         Ok(Self { allow, max_redirects: policy.network.max_redirects, connections })
     }
 

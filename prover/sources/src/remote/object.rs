@@ -52,7 +52,7 @@ struct Connector(Arc<Connections>);
 
 impl ObjectSources {
     pub(super) fn new(policy: &Policy, connections: Arc<Connections>) -> Result<Self, FetchError> {
-        let allow = AllowList::new(&policy.objects, &[Scheme::S3, Scheme::Gs, Scheme::Az])?;
+        let allow = AllowList::new(&policy.urls)?;
         require_tls(&policy.object_options)?;
         Ok(Self { allow, options: policy.object_options.clone(), connections, stores: Mutex::default() })
     }

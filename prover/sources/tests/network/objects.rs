@@ -25,7 +25,7 @@ fn fetcher(endpoint: &str) -> Fetcher {
     let policy = Policy {
         network: impatient(),
         object_options: options(endpoint),
-        objects: Allow::Only(vec!["s3://keys".to_owned(), "s3://missing".to_owned()]),
+        urls: Allow::Only(vec!["s3://keys".to_owned(), "s3://missing".to_owned()]),
         // Endpoints are settings, not the job's: the guard does not concern them.
         addresses: Addresses::NoInternal { except: Vec::new() },
         ..Policy::run("/")

@@ -83,7 +83,7 @@ fn jobs_are_not_led_to_internal_addresses() {
     let policy = || Policy {
         network: impatient(),
         addresses: Addresses::NoInternal { except: vec!["127.0.0.2".parse().unwrap()] },
-        ..Policy::serve(None)
+        ..Policy::run("/")
     };
     let fetcher = Fetcher::new(policy()).unwrap();
     for host in hosts {
@@ -122,8 +122,8 @@ fn every_hop_is_held_against_the_allow_list() {
         "/in/out" => answer(stream, "302 Go", "location: /out/secret", b""),
         _ => answer(stream, OK, "", b"out"),
     });
-    let http = Allow::Only(vec![server.url("/in")]);
-    let fetcher = Fetcher::new(Policy { http, network: impatient(), ..Policy::run("/") }).unwrap();
+    let urls = Allow::Only(vec![server.url("/in")]);
+    let fetcher = Fetcher::new(Policy { urls, network: impatient(), ..Policy::run("/") }).unwrap();
     assert_eq!(get(&fetcher, &server.url("/in/a")).unwrap(), b"in");
     for path in ["/in/out", "/out/x", "/in/../out/x", "/in/%2e%2e/out", "/in/..%2fout", "/inx"] {
         let error = get(&fetcher, &server.url(path)).expect_err(path);
@@ -146,7 +146,7 @@ fn proxies_are_used_as_told() {
         ..impatient()
     };
     let addresses = Addresses::NoInternal { except: vec!["127.0.0.2".parse().unwrap()] };
-    let fetcher = Fetcher::new(Policy { network: network.clone(), addresses, ..Policy::serve(None) }).unwrap();
+    let fetcher = Fetcher::new(Policy { network: network.clone(), addresses, ..Policy::run("/") }).unwrap();
     assert!(!format!("{fetcher:?}").contains("secret"));
     // The proxy itself may be internal; a name that only it can resolve is its business.
     assert_eq!(get(&fetcher, "http://store.invalid/x").unwrap(), b"proxied http://store.invalid/x");
