@@ -1,7 +1,7 @@
 //! Each file in `examples/` parses, validates and names files that exist.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use proofmill_crds::{
     Object,
@@ -9,7 +9,7 @@ use proofmill_crds::{
 };
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+    PathBuf::from("../examples")
 }
 
 fn read(name: &str) -> Vec<Document> {

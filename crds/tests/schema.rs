@@ -10,7 +10,7 @@ mod render;
 
 #[test]
 fn files_are_what_the_types_say() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("yaml");
+    let folder = std::path::Path::new("yaml");
     for definition in definitions() {
         let stored = std::fs::read_to_string(folder.join(definition.file)).unwrap_or_default();
         let fresh = render::yaml(&definition.crd).unwrap();

@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn chain(sha256: Option<[u8; 32]>) -> Circuit {
-        let zkey = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/circom/chain/bn128/chain.zkey");
+        let zkey = Path::new("../tests/fixtures/circom/chain/bn128/chain.zkey");
         let zkey = Source { url: proofmill_sources::url::file_url(&zkey.canonicalize().unwrap()), sha256 };
         let kind =
             CircuitKind::Groth16 { zkey, witness_generator: None, r1cs: None, symbols: None, verifying_key: None };

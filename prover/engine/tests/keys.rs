@@ -27,7 +27,7 @@ use proofmill_groth16::proof::Proof;
 use proofmill_groth16::setup::dev_setup;
 
 fn fixture(name: &str) -> Vec<u8> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/circom/chain/bn128");
+    let folder = PathBuf::from("../../tests/fixtures/circom/chain/bn128");
     std::fs::read(folder.join(name)).unwrap()
 }
 

@@ -84,7 +84,8 @@ fn prefix(text: &str) -> Result<Prefix, FetchError> {
         (place(&url), url.path().trim_start_matches('/').to_owned())
     } else {
         // Any key will do to have the bucket's name checked.
-        let whole = SourceUrl::parse(&format!("{}/x", text.trim_end_matches('/')))?;
+        let whole = format!("{}/x", text.trim_end_matches('/'));
+        let whole = SourceUrl::parse(&whole).map_err(|_| wrong("it must name a bucket"))?;
         let (bucket, key) = whole.bucket_and_key().map_err(|error| wrong(&error.to_string()))?;
         (bucket.to_owned(), key.strip_suffix('x').unwrap_or(&key).to_owned())
     };

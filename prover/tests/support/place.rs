@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The project's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new("..").canonicalize().unwrap()
 }
 
 /// The chain fixture's folder for a curve (`bn128` or `bls12381`).

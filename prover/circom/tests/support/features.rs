@@ -13,7 +13,7 @@ pub const NEVER: &dyn Fn() -> bool = &|| false;
 
 /// A file of `tests/circuits`.
 pub fn circuit(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/circuits").join(name)).unwrap()
+    std::fs::read(Path::new("tests/circuits").join(name)).unwrap()
 }
 
 /// The circuit with every form of input.

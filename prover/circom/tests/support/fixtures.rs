@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of the repository's fixtures.
 pub fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/circom").join(path)
+    Path::new("../../tests/fixtures/circom").join(path)
 }
 
 /// The values of a `.wtns` file of circom's fixed layout: header section first, then the values.

@@ -13,7 +13,7 @@ use proofmill_groth16::key::import::{ImportControl, ImportError, import_zkey};
 use proofmill_groth16::key::layout::Header;
 
 pub fn fixture_path(curve: Curve, name: &str) -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/circom/chain");
+    let root = PathBuf::from("../../tests/fixtures/circom/chain");
     root.join(curve.snarkjs_name()).join(name)
 }
 

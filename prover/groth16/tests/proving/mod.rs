@@ -67,7 +67,7 @@ pub fn run(start: &mut dyn ProveStart) -> usize {
 }
 
 pub fn fixture(curve: Curve, file: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/circom/chain");
+    let root = Path::new("../../tests/fixtures/circom/chain");
     root.join(curve.snarkjs_name()).join(file)
 }
 
