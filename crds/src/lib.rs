@@ -9,8 +9,9 @@
 //! - [`mod@validate`]: what an API server does with an object: defaults, structural schema, CEL rules.
 //! - [`documents`]: manifests (YAML or JSON, several documents a file) to validated objects, errors with file and line.
 //!
-//! A manifest goes `documents::parse` → `validate` → typed [`Object`]; a type goes `schema::crds` → `yaml/*.yaml`
-//! (`cargo run --release -p proofmill-crds --example crdgen`; a test fails when those files are stale).
+//! A manifest goes `documents::parse` → `validate` → typed [`Object`]; a type goes `schema::definitions` → `yaml/*.yaml`
+//! and the chart `charts/proofmill-crds` (`cargo run --release -p proofmill-crds --example crdgen`; a test fails when
+//! those files are stale).
 
 pub mod circuit;
 pub mod conditions;

@@ -1,6 +1,8 @@
 //! The definitions: fresh on disk, bounded throughout, by Kubernetes's conventions.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::Path;
+
 use kube::core::cel;
 use proofmill_crds::schema::definitions;
 use serde_json::Value;
@@ -10,17 +12,27 @@ mod render;
 
 #[test]
 fn files_are_what_the_types_say() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("yaml");
-    for definition in definitions() {
-        let stored = std::fs::read_to_string(folder.join(definition.file)).unwrap_or_default();
-        let fresh = render::yaml(&definition.crd).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (path, fresh) in render::files(&root).unwrap() {
         assert!(
-            stored == fresh,
-            "crds/yaml/{} is stale: run cargo run --release -p proofmill-crds --example crdgen",
-            definition.file
+            std::fs::read_to_string(&path).unwrap_or_default() == fresh,
+            "{} is stale: run cargo run --release -p proofmill-crds --example crdgen",
+            path.display()
         );
     }
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), definitions().len(), "a file without a kind");
+    for folder in [render::YAML, render::CHART] {
+        let files = std::fs::read_dir(root.join(folder)).unwrap().count();
+        assert_eq!(files, definitions().len(), "{folder}: a file without a kind");
+    }
+}
+
+#[test]
+fn the_chart_has_our_version() {
+    let chart = include_str!("../../charts/proofmill-crds/Chart.yaml");
+    for field in ["version", "appVersion"] {
+        let expected = format!("{field}: {}", env!("CARGO_PKG_VERSION"));
+        assert!(chart.lines().any(|line| line == expected), "{expected}");
+    }
 }
 
 /// The one mapping of anything: the API server's own limit on an object bounds it, and no rule looks into it.

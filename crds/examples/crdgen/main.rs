@@ -1,4 +1,4 @@
-//! Writes the CustomResourceDefinitions to `crds/yaml`:
+//! Writes the CustomResourceDefinitions to `crds/yaml` and to the chart `charts/proofmill-crds`:
 //! `cargo run --release -p proofmill-crds --example crdgen`.
 
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::path::Path;
 mod render;
 
 fn main() -> std::io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("yaml");
-    std::fs::create_dir_all(&folder)?;
-    for definition in proofmill_crds::schema::definitions() {
-        let path = folder.join(definition.file);
-        std::fs::write(&path, render::yaml(&definition.crd)?)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for folder in [render::YAML, render::CHART] {
+        std::fs::create_dir_all(root.join(folder))?;
+    }
+    for (path, text) in render::files(&root)? {
+        std::fs::write(&path, text)?;
         println!("{}", path.display());
     }
     Ok(())
