@@ -5,6 +5,8 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`certificates`] | who operator and engines are to each other: authority, leaves, rotation |
 //! | [`index`] | what the cluster holds |
 
+pub mod certificates;
 pub mod index;
