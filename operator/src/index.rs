@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use proofmill_crds::circuit::{Circuit, CircuitSpec, CircuitStatus};
 use proofmill_crds::proof_job::{ProofJob, ProofJobSpec, ProofJobStatus};
+use proofmill_crds::prover_pool::{ProverPool, ProverPoolSpec, ProverPoolStatus};
 
 /// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +55,8 @@ pub struct Object<Spec, Status> {
 pub type CircuitObject = Object<CircuitSpec, CircuitStatus>;
 /// A [`ProofJob`].
 pub type JobObject = Object<ProofJobSpec, ProofJobStatus>;
+/// A [`ProverPool`].
+pub type PoolObject = Object<ProverPoolSpec, ProverPoolStatus>;
 
 /// A prover pod, or what the operator needs of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +129,12 @@ impl From<Circuit> for CircuitObject {
 impl From<ProofJob> for JobObject {
     fn from(job: ProofJob) -> Self {
         Self { meta: Meta::of(&job.metadata), spec: job.spec, status: job.status.unwrap_or_default() }
+    }
+}
+
+impl From<ProverPool> for PoolObject {
+    fn from(pool: ProverPool) -> Self {
+        Self { meta: Meta::of(&pool.metadata), spec: pool.spec, status: pool.status.unwrap_or_default() }
     }
 }
 

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`certificates`] | who operator and engines are to each other: authority, leaves, rotation |
 //! | [`index`] | what the cluster holds |
+//! | [`pool`] | from a ProverPool and what is known of its pods to the pods that should be |
 
 pub mod certificates;
 pub mod index;
+pub mod pool;
