@@ -101,6 +101,8 @@ pub struct PodInput<'a> {
 pub struct EngineView {
     /// It answers.
     pub reachable: bool,
+    /// Since when it has been tried without an answer, seconds since 1970.
+    pub silent_since: Option<i64>,
     /// It takes work, by its own word.
     pub ready: bool,
     /// Its intake is closed for good.

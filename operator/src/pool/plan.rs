@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pod::Template;
 use super::scale::{Decision, Supply, decide};
-use super::standing::{Draining, LOST_AFTER, NO_CAPACITY_AFTER, Stage, Standing, time_text};
+use super::standing::{Draining, LOST_AFTER, NO_CAPACITY_AFTER, SILENT_AFTER, Stage, Standing, time_text};
 use super::status::{self, Facts};
 use super::{Action, DRAIN, DRAIN_SINCE, DeleteCause, DrainCause, PROTECTED_SINCE, PoolInput, PoolPlan, Refusal};
 use proofmill_crds::conditions::reasons;
@@ -66,6 +66,8 @@ struct Planner<'a> {
     pods: Vec<Standing<'a>>,
     actions: Vec<Action>,
     annotations: BTreeMap<&'a str, BTreeMap<&'static str, Option<String>>>,
+    /// Last: a pod is marked as going before the one in its place is made.
+    creations: Vec<Action>,
     wake: Wake,
 }
 
@@ -127,11 +129,14 @@ impl<'a> Planner<'a> {
             if let Some(since) = pod.input.node.lost_since {
                 wake.at(since + LOST_AFTER);
             }
+            if let Some(since) = pod.input.engine.silent_since {
+                wake.at(since + SILENT_AFTER);
+            }
             if let Some(trouble) = pod.trouble.as_ref().filter(|trouble| trouble.reason == reasons::WAITING_FOR_NODE) {
                 wake.at(trouble.since + NO_CAPACITY_AFTER);
             }
         }
-        Self { input, pods, actions, annotations: BTreeMap::new(), wake }
+        Self { input, pods, actions, annotations: BTreeMap::new(), creations: Vec::new(), wake }
     }
 
     /// Sees each drain through: written down, told to the engine, and the pod deleted when it is empty or out of time.
@@ -260,7 +265,7 @@ impl<'a> Planner<'a> {
         let names = (0..).map(|ordinal: u32| format!("{pool}-{ordinal}"));
         // Pods of a pool of the same name that was deleted hold their names until they are gone.
         let free = names.filter(|name| self.input.pods.iter().all(|pod| pod.pod.meta.key.name != *name));
-        self.actions.extend(free.take(missing.min(most)).map(|name| Action::Create { pod: template.pod(&name) }));
+        self.creations = free.take(missing.min(most)).map(|name| Action::Create { pod: template.pod(&name) }).collect();
     }
 
     /// Until when no pod is created, because of those that were refused or have failed.
@@ -305,6 +310,7 @@ impl<'a> Planner<'a> {
                 self.actions.push(Action::Annotate { pod: pod.target(), annotations });
             }
         }
+        self.actions.append(&mut self.creations);
         let facts = Facts { input: self.input, pods: &self.pods, verdict, decision: &decision };
         PoolPlan {
             actions: self.actions,

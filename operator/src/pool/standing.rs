@@ -12,6 +12,8 @@ use super::{DRAIN, DRAIN_SINCE, DrainCause, PROTECTED_SINCE, PodInput, PodObject
 
 /// A pod whose node has been away for so long is lost: its node's lease is renewed every 10 s, and NotReady after 40 s.
 pub(super) const LOST_AFTER: i64 = 30;
+/// A ready pod whose engine has not answered for so long takes no work.
+pub(super) const SILENT_AFTER: i64 = 30;
 /// A pod that is still there so long after the end of its grace period never ends by itself: its kubelet is gone.
 pub(super) const STUCK_AFTER: i64 = 60;
 /// A node's autoscaler has had time enough.
@@ -27,6 +29,8 @@ pub(super) struct Standing<'a> {
     pub current: bool,
     /// It has a node.
     pub scheduled: bool,
+    /// It is ready by its probe, but does not answer the operator.
+    pub silent: bool,
     pub trouble: Option<Trouble>,
 }
 
@@ -71,8 +75,11 @@ impl<'a> Standing<'a> {
         let stage = stage(input, now);
         let known = annotations(input.pod).get(TEMPLATE_HASH);
         let scheduled = input.pod.pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let engine = &input.engine;
+        let unanswered = !engine.reachable && engine.silent_since.is_some_and(|since| now >= since + SILENT_AFTER);
         Self {
             drain: draining(input),
+            silent: unanswered && input.pod.ready && stage == Stage::Live,
             // Without a template there is nothing to be outdated against.
             current: hash.is_none_or(|hash| known.is_some_and(|known| known == hash)),
             scheduled,
@@ -87,9 +94,11 @@ impl<'a> Standing<'a> {
         self.stage == Stage::Live && self.drain.is_none()
     }
 
-    /// It takes work.
+    /// It takes work. Until its engine has been reached the kubelet's word holds, so that a new leader does not begin with
+    /// telling everyone that nothing works.
     pub fn works(&self) -> bool {
-        self.stays() && self.input.pod.ready && self.input.engine.reachable && self.input.engine.ready
+        let engine = &self.input.engine;
+        self.stays() && self.input.pod.ready && !self.silent && (engine.ready || !engine.reachable)
     }
 
     /// It holds a place in the pool. What goes to make room for its like does so to its end, so that no more pods than

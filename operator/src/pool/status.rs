@@ -171,7 +171,12 @@ fn reason(facts: &Facts<'_>, working: i32) -> (&'static str, String) {
     if outdated + replaced > 0 {
         return replacing();
     }
-    (reasons::WARMING_UP, String::new())
+    let silent: Vec<_> = live().filter(|pod| pod.silent).map(Standing::name).collect();
+    let detail = silent.first().map_or_else(String::new, |first| {
+        let count = silent.len();
+        format!("{count} are ready but do not answer the operator, such as {first}: is a NetworkPolicy in the way?")
+    });
+    (reasons::WARMING_UP, detail)
 }
 
 fn make(facts: &Facts<'_>, type_: &str, status: ConditionStatus, reason: &str, message: String) -> Condition {

@@ -1,6 +1,7 @@
 //! Constructed cases: pods and engines in, actions and status out.
 
 mod going;
+mod model;
 mod scaling;
 
 use std::collections::BTreeSet;
@@ -332,6 +333,18 @@ fn pending_pods_are_supply_and_the_scheduler_is_quoted() {
     case.now += 300;
     assert_ready(&case, ConditionStatus::False, reasons::NO_CAPACITY, "0/3 nodes: no gpu");
     assert!(words(&case.plan()).is_empty(), "it is how nodes get bought");
+}
+
+#[test]
+fn ready_pods_count_until_they_have_not_answered_for_a_while() {
+    let mut case = Case::replicas(1);
+    case.working(0).1 = EngineView::default();
+    assert_ready(&case, ConditionStatus::True, reasons::PODS_READY, "1 of 1");
+    case.pods[0].1.silent_since = Some(NOW);
+    assert_ready(&case, ConditionStatus::True, reasons::PODS_READY, "1 of 1");
+    assert_eq!(case.plan().wake, Some(NOW + 30));
+    case.now += 30;
+    assert_ready(&case, ConditionStatus::False, reasons::WARMING_UP, "do not answer the operator, such as default-0");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn pods_on_cordoned_nodes_are_drained_lose_their_mark_and_are_replaced() {
     case.pods[0].2.leaving = true;
     let said = case.step();
     let marks = "-safe-to-evict -do-not-disrupt +drain +drain-since -protected-since";
-    assert_eq!(said, ["create default-2".to_owned(), format!("annotate default-0 {marks}")]);
+    assert_eq!(said, [format!("annotate default-0 {marks}"), "create default-2".to_owned()]);
 }
 
 #[test]
