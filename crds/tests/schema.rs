@@ -13,7 +13,7 @@ mod render;
 #[test]
 fn files_are_what_the_types_say() {
     let root = Path::new("..");
-    for (path, fresh) in render::files(&root).unwrap() {
+    for (path, fresh) in render::files(root).unwrap() {
         assert!(
             std::fs::read_to_string(&path).unwrap_or_default() == fresh,
             "{} is stale: run cargo run --release -p proofmill-crds --example crdgen",

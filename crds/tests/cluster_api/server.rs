@@ -48,8 +48,7 @@ impl Server {
             println!("SKIPPED {test}: no cluster is up (tests/cluster/cluster up)");
             return None;
         }
-        let definitions = Path::new("yaml");
-        let definitions = definitions.to_str().unwrap();
+        let definitions = "yaml";
         kubectl(&["apply", "--server-side", "--force-conflicts", "-f", definitions], "").expect();
         kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "-f", definitions], "").expect();
         // Of this run alone: an older one's may take a while to go.
