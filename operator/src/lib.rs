@@ -1,10 +1,34 @@
 //! The operator: ProofJobs, Circuits and ProverPools become prover pods and verified proofs.
 //!
 //! Watches feed an index (plain data), a pure planner computes what should be done, a leader-only executor does it. Nothing
-//! but the executor and the watches knows a network.
+//! but the executor, the links and the watches knows a network.
 //!
 //! | module | what |
 //! |---|---|
+//! | [`config`], [`run`] | the command line, and everything together |
+//! | [`watch`] | the API server's objects, as changes |
 //! | [`index`] | what the cluster holds |
+//! | [`planner`] | what is known and what follows from it; pure |
+//! | [`jobs`] | ProofJobs on their way to a proof |
+//! | [`fleet`] | the engines, and which one gets the next partition |
+//! | [`link`], [`tls`] | connections to engines |
+//! | [`executor`], [`delivery`] | what the planner wants is done here |
+//! | [`leader`] | which replica may act |
+//! | [`metrics`], [`http`] | what the operator tells about itself |
+//! | [`clock`] | time as data |
 
+pub mod clock;
+pub mod config;
+pub mod delivery;
+pub mod executor;
+pub mod fleet;
+pub mod http;
 pub mod index;
+pub mod jobs;
+pub mod leader;
+pub mod link;
+pub mod metrics;
+pub mod planner;
+pub mod run;
+pub mod tls;
+pub mod watch;
