@@ -103,6 +103,8 @@ pub mod reasons {
     pub const CANCELLED: &str = "Cancelled";
     /// The engine is shutting down.
     pub const DRAINING: &str = "Draining";
+    /// Its Circuit was deleted while it was under way.
+    pub const CIRCUIT_DELETED: &str = "CircuitDeleted";
     /// The ConfigMap of `output` exists and is not the job's.
     pub const OUTPUT_CONFLICT: &str = "OutputConflict";
     /// A fault of Proofmill itself.

@@ -16,6 +16,7 @@
 pub mod circuit;
 pub mod conditions;
 pub mod documents;
+pub mod hex;
 pub mod pool_template;
 pub mod proof_job;
 pub mod prover_pool;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use proofmill_crds::circuit::{Circuit, CircuitSpec, CircuitStatus};
 use proofmill_crds::proof_job::{ProofJob, ProofJobSpec, ProofJobStatus};
@@ -72,6 +72,21 @@ pub struct PodObject {
     /// The whole object, without managed fields.
     pub pod: Box<Pod>,
 }
+
+/// A node, or what the operator needs of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeObject {
+    /// What every object has.
+    pub meta: Meta,
+    /// Cordoned, or tainted by what removes nodes.
+    pub leaving: bool,
+    /// Since when it has been NotReady, seconds since 1970.
+    pub lost_since: Option<i64>,
+}
+
+/// Taints of nodes that are about to be removed.
+const LEAVING_TAINTS: [&str; 3] =
+    ["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/out-of-service"];
 
 /// The label that names a prover pod's pool.
 pub const POOL_LABEL: &str = "proofmill.dev/pool";
@@ -156,6 +171,20 @@ impl From<Pod> for PodObject {
     }
 }
 
+impl From<Node> for NodeObject {
+    fn from(node: Node) -> Self {
+        let spec = node.spec.unwrap_or_default();
+        let doomed = spec.taints.iter().flatten().any(|taint| LEAVING_TAINTS.contains(&taint.key.as_str()));
+        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+        let unready = conditions.into_iter().find(|c| c.type_ == "Ready" && c.status != "True");
+        Self {
+            meta: Meta::of(&node.metadata),
+            leaving: spec.unschedulable.unwrap_or_default() || doomed,
+            lost_since: unready.map(|c| c.last_transition_time.map_or(0, |Time(time)| time.as_second())),
+        }
+    }
+}
+
 /// Objects of one kind that have a [`Meta`].
 pub trait HasMeta {
     /// It.
@@ -163,6 +192,12 @@ pub trait HasMeta {
 }
 
 impl<Spec, Status> HasMeta for Object<Spec, Status> {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+}
+
+impl HasMeta for NodeObject {
     fn meta(&self) -> &Meta {
         &self.meta
     }

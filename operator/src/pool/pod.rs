@@ -12,9 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::{PoolObject, Settings, harden, overlay};
 use crate::index::POOL_LABEL;
+use crate::owner::MANAGED_BY;
 
-/// The label, and its value, of everything that the operator makes.
-pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "proofmill");
 /// The annotation that tells which template a pod was made from. The live spec is never compared: a mutating policy would
 /// make every pod look outdated for ever.
 pub const TEMPLATE_HASH: &str = "proofmill.dev/template-hash";

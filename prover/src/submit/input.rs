@@ -10,7 +10,7 @@ use proofmill_sources::url::{Scheme, SourceUrl};
 use proofmill_sources::{FetchError, Fetcher};
 
 use crate::error::CliError;
-use crate::hex;
+use proofmill_crds::hex;
 use crate::inputs::fetch_failure;
 use crate::interrupt::Interrupt;
 use crate::manifest::PlannedJob;

@@ -106,6 +106,7 @@ fn proved(proof: Proof, curve: Option<Curve>) -> PartitionProof {
         curve,
         input_digest: [6; 32],
         key_digest: [7; 32],
+        verifying_key_digest: [8; 32],
         insecure_key: true,
         device: "cpu".into(),
         timings: Timings {
@@ -151,6 +152,7 @@ fn proofs_that_make_no_sense_are_refused() {
         |message| message.public_signals.truncate(33),
         |message| message.input_digest.truncate(31),
         |message| message.key_digest.clear(),
+        |message| message.verifying_key_digest.push(0),
     ];
     for spoil in spoilt {
         let mut message = good.clone();
