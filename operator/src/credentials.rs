@@ -187,7 +187,8 @@ impl Credentials {
             });
             // One that a user or another tool keeps is theirs to renew.
             let labels = known.as_ref().and_then(|secret| secret.metadata.labels.as_ref());
-            if known.is_some() && labels.and_then(|labels| labels.get(MANAGED_BY.0)).is_none_or(|by| by != MANAGED_BY.1) {
+            if known.is_some() && labels.and_then(|labels| labels.get(MANAGED_BY.0)).is_none_or(|by| by != MANAGED_BY.1)
+            {
                 let planned = plan(data.as_ref())?;
                 return match planned.write {
                     Some(Cause::Damaged(problem)) => Err(CredentialsError::Foreign { name: name.clone(), problem }),

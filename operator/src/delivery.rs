@@ -11,8 +11,8 @@ use kube::api::ObjectMeta;
 use proofmill_groth16::curve::Curve;
 use proofmill_groth16::format::public;
 use proofmill_groth16::proof::Proof;
-use proofmill_groth16::verifying_key::VerifyingKey;
 use proofmill_groth16::verify::Verifier;
+use proofmill_groth16::verifying_key::VerifyingKey;
 use proofmill_proto::v1;
 use sha2::{Digest as _, Sha256};
 
@@ -20,7 +20,7 @@ use crate::index::JobObject;
 use crate::jobs::status::limbs;
 use crate::link::Links;
 use crate::owner::{self, MANAGED_BY};
-use crate::planner::{VerifyFault, Verification};
+use crate::planner::{Verification, VerifyFault};
 
 /// Verifying keys are small, and so is their number; more than this are forgotten at once.
 const KEYS: usize = 64;
@@ -98,7 +98,7 @@ impl Checker {
 }
 
 fn verify(verifier: &Verifier, proof: &v1::PartitionProof) -> Result<bool, String> {
-    let curve: Curve = proof.curve.parse().map_err(|_| format!("`{}` is no curve", proof.curve))?;
+    let curve = Curve::from_snarkjs_name(&proof.curve).ok_or_else(|| format!("`{}` is no curve", proof.curve))?;
     let points = Proof::from_bytes(curve, &proof.proof).map_err(|error| error.to_string())?;
     verifier.verify(&points, &limbs(&proof.public_signals)).map_err(|error| error.to_string())
 }
@@ -108,7 +108,7 @@ pub fn output(job: &JobObject, name: &str, proofs: &[v1::PartitionProof]) -> Con
     let mut data = BTreeMap::new();
     for (index, proof) in proofs.iter().enumerate() {
         let suffix = if proofs.len() == 1 { String::new() } else { format!("-{index}") };
-        let curve = proof.curve.parse::<Curve>().ok();
+        let curve = Curve::from_snarkjs_name(&proof.curve);
         let json = curve.and_then(|curve| Proof::from_bytes(curve, &proof.proof).ok()?.to_json().ok());
         data.extend(json.map(|json| (format!("proof{suffix}.json"), json)));
         data.insert(format!("public{suffix}.json"), public::to_json(&limbs(&proof.public_signals)));

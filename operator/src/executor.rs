@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::credentials::Credentials;
 use crate::delivery::{self, Checker};
-use crate::index::{JobObject, Key, Meta};
+use crate::index::{JobObject, Meta};
 use crate::leader::Leadership;
 use crate::link::Links;
 use crate::planner::{Command, Input, OutputFault, Refusal, Submission, WriteFault};
@@ -204,9 +204,11 @@ impl Executor {
         let Some(mut client) = self.links.client(&submission.pod) else {
             return Err(Refusal::Later("the pod is gone".into()));
         };
-        let circuit = submission.request.circuit.clone().ok_or_else(|| {
-            Refusal::Invalid("no engine of this version proves circuits of this kind".into())
-        })?;
+        let circuit = submission
+            .request
+            .circuit
+            .clone()
+            .ok_or_else(|| Refusal::Invalid("no engine of this version proves circuits of this kind".into()))?;
         let request = v1::SubmitRequest {
             digest: proofmill_proto::digest(&circuit, &input).to_vec(),
             input: Some(input),
@@ -256,7 +258,8 @@ impl Executor {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 // Written before, by this operator or the one before it?
-                let there = api.get_opt(&output.config_map_name).await.map_err(|e| OutputFault::Failed(e.to_string()))?;
+                let there =
+                    api.get_opt(&output.config_map_name).await.map_err(|e| OutputFault::Failed(e.to_string()))?;
                 let owners = there.and_then(|map| map.metadata.owner_references).unwrap_or_default();
                 let ours = owners.iter().any(|owner| owner.uid == job.meta.uid);
                 if ours { Ok(()) } else { Err(OutputFault::Conflict) }

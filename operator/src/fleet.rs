@@ -106,7 +106,11 @@ impl Engine {
     /// What it works on is this.
     pub fn assign_all(&mut self, places: BTreeSet<(Key, u32)>, now: Duration) -> BTreeSet<(Key, u32)> {
         let before = std::mem::replace(&mut self.assigned, places);
-        if self.assigned.is_empty() { self.rest(now) } else { self.idle_since = None }
+        if self.assigned.is_empty() {
+            self.rest(now)
+        } else {
+            self.idle_since = None
+        }
         before
     }
 
@@ -128,7 +132,8 @@ impl Engine {
         self.ready = status.not_ready.is_empty();
         self.devices = status.devices.iter().filter(|device| device.ready && !device.quarantined).count();
         self.resident = status.circuits.iter().map(|circuit| circuit.name.clone()).collect();
-        self.key_failures = status.key_failures.iter().map(|f| (f.circuit.clone(), f.failure.clone().unwrap_or_default())).collect();
+        self.key_failures =
+            status.key_failures.iter().map(|f| (f.circuit.clone(), f.failure.clone().unwrap_or_default())).collect();
         let ledger = || status.devices.iter().flat_map(|device| &device.ledger);
         let busy = ledger().filter(|entry| entry.state == "busy").map(|entry| entry.duration_us).sum();
         self.load.0.push_back((busy, ledger().map(|entry| entry.duration_us).sum()));

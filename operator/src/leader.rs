@@ -5,8 +5,8 @@
 //! machines are never compared. A leader may act only as long as its own last renewal is younger than the Lease's duration:
 //! a paused process finds out at once when it wakes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -48,7 +48,9 @@ struct Seen {
 
 /// Leadership was lost: the process must end.
 #[derive(Debug, thiserror::Error)]
-#[error("the Lease {0} was lost to another replica or could not be renewed in time; a restart makes this one a candidate again")]
+#[error(
+    "the Lease {0} was lost to another replica or could not be renewed in time; a restart makes this one a candidate again"
+)]
 pub struct Lost(String);
 
 impl Default for Leadership {

@@ -86,11 +86,8 @@ impl Links {
 }
 
 fn connect(address: &Address, tls: watch::Receiver<Tls>) -> ProverClient<Channel> {
-    let socket = if address.ip.contains(':') {
-        format!("[{}]:{PORT}", address.ip)
-    } else {
-        format!("{}:{PORT}", address.ip)
-    };
+    let socket =
+        if address.ip.contains(':') { format!("[{}]:{PORT}", address.ip) } else { format!("{}:{PORT}", address.ip) };
     let name = Identity::Engines(address.key.sibling(&address.pool)).name();
     let channel = Endpoint::from_static("http://engine")
         .connect_timeout(CONNECT)
@@ -136,11 +133,7 @@ async fn follow(pod: String, client: ProverClient<Channel>, news: mpsc::Sender<I
     }
 }
 
-async fn follow_once(
-    pod: &str,
-    mut client: ProverClient<Channel>,
-    news: &mpsc::Sender<Input>,
-) -> Result<(), Status> {
+async fn follow_once(pod: &str, mut client: ProverClient<Channel>, news: &mpsc::Sender<Input>) -> Result<(), Status> {
     let tell = async |said: EngineNews| {
         let sent = news.send(Input::Engine { pod: pod.to_owned(), news: said }).await;
         sent.map_err(|_| Status::cancelled("the operator stops"))

@@ -21,11 +21,14 @@ impl Default for Metrics {
             HistogramOpts::new("proofmill_operator_planning_seconds", "Time of one turn of the planner.")
                 .buckets(vec![0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]),
         );
-        let jobs = IntGaugeVec::new(Opts::new("proofmill_operator_jobs", "ProofJobs known, by whether they have ended."), &[
-            "state",
-        ]);
-        let commands =
-            IntCounterVec::new(Opts::new("proofmill_operator_commands_total", "What the planner wanted done."), &["kind"]);
+        let jobs = IntGaugeVec::new(
+            Opts::new("proofmill_operator_jobs", "ProofJobs known, by whether they have ended."),
+            &["state"],
+        );
+        let commands = IntCounterVec::new(
+            Opts::new("proofmill_operator_commands_total", "What the planner wanted done."),
+            &["kind"],
+        );
         // Names and labels are constants: registering them cannot fail.
         let metrics = Self { planning: planning.ok(), jobs: jobs.ok(), commands: commands.ok(), registry };
         let _ = metrics.planning.clone().map(|metric| metrics.registry.register(Box::new(metric)));

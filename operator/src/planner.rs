@@ -486,6 +486,7 @@ impl Planner {
         self.dirty.extend(jobs.map(|(key, _)| Subject::Job(key.clone())));
     }
 
+    /// Looks at a subject at `at`, or before. Every look says anew what it waits for: the earliest counts.
     fn look_again(&mut self, subject: Subject, at: Duration) {
         match self.due.get(&subject) {
             Some(known) if *known <= at => return,
@@ -522,3 +523,6 @@ fn apply<T: HasMeta>(objects: &mut BTreeMap<Key, T>, change: Change<T>) -> Vec<K
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

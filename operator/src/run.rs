@@ -46,7 +46,7 @@ pub enum RunError {
     #[error("the API server does not know {kind}: {error}; install the chart proofmill-crds first")]
     NoKinds {
         /// Which.
-        kind: &'static str,
+        kind: String,
         /// The API server's words.
         error: String,
     },

@@ -5,11 +5,11 @@
 use std::fmt::Debug;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use kube::Resource;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 

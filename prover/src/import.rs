@@ -20,11 +20,11 @@ use crate::circuits::Circuits;
 use crate::cli::ImportArgs;
 use crate::environment::Environment;
 use crate::error::CliError;
-use proofmill_crds::hex;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::seconds;
 use crate::wiring;
+use proofmill_crds::hex;
 
 /// How often Ctrl-C is looked for.
 const INTERRUPT_POLL: Duration = Duration::from_millis(50);

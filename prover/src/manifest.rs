@@ -146,7 +146,8 @@ fn plan_input(job: &Job<'_>, input: &InputSpec, urls: FileUrls) -> Result<Input,
     if let Some(bytes) = input.inline_bytes() {
         let actual: [u8; 32] = Sha256::digest(&bytes).into();
         if sha256.is_some_and(|expected| expected != actual) {
-            let message = format!("the inline bytes have the SHA-256 {}, not this one", proofmill_crds::hex::encode(&actual));
+            let message =
+                format!("the inline bytes have the SHA-256 {}, not this one", proofmill_crds::hex::encode(&actual));
             return Err(problem(job.document, "spec.input.sha256", message));
         }
         return Ok(Input::Inline(Arc::from(bytes)));

@@ -23,7 +23,12 @@ const INPUT_LIMIT: usize = 1 << 20;
 
 impl Executor {
     /// A job's input; `digest` is the one that it must have.
-    pub(super) async fn input(&self, job: &Key, spec: &InputSpec, digest: Option<[u8; 32]>) -> Result<v1::Input, Refusal> {
+    pub(super) async fn input(
+        &self,
+        job: &Key,
+        spec: &InputSpec,
+        digest: Option<[u8; 32]>,
+    ) -> Result<v1::Input, Refusal> {
         if let Some(url) = &spec.url {
             return Ok(v1::Input { source: Some(v1::input::Source::Fetch(message::source(url, digest))) });
         }

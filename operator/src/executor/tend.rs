@@ -98,13 +98,15 @@ impl Executor {
                 news.created = true;
                 // The watch would tell later.
                 self.tell(Input::Pods(Change::Applied(Box::new(pod.into())))).await;
-                self.event::<ProverPool>(&pool.meta, "Create", "PodCreated", format!("created pod {name}"), false).await;
+                self.event::<ProverPool>(&pool.meta, "Create", "PodCreated", format!("created pod {name}"), false)
+                    .await;
             }
             // It is there already: the index lags behind.
             Err(PodFault::Refused(status)) if status.is_already_exists() => {}
             Err(PodFault::Refused(status)) => {
                 tracing::warn!(pool = %key, "the API server refuses a pod: {}", status.message);
-                self.event::<ProverPool>(&pool.meta, "Create", reasons::PODS_REFUSED, status.message.clone(), true).await;
+                self.event::<ProverPool>(&pool.meta, "Create", reasons::PODS_REFUSED, status.message.clone(), true)
+                    .await;
                 news.refused = Some(status.message.clone());
             }
             Err(PodFault::Failed(error)) => {
@@ -120,8 +122,10 @@ impl Executor {
         let failed = |error: &dyn std::fmt::Display| PodFault::Failed(error.to_string());
         let dry_run = if dry_run { "&dryRun=All" } else { "" };
         let manager = MANAGER.replace('/', "%2F");
-        let path = format!("/api/v1/namespaces/{namespace}/pods?fieldValidation=Strict&fieldManager={manager}{dry_run}");
-        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json").body(pod.to_string().into_bytes());
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods?fieldValidation=Strict&fieldManager={manager}{dry_run}");
+        let request =
+            Request::post(path).header(header::CONTENT_TYPE, "application/json").body(pod.to_string().into_bytes());
         match self.client.request(request.map_err(|error| failed(&error))?).await {
             Ok(pod) => Ok(pod),
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {

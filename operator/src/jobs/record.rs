@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use proofmill_crds::circuit::CircuitSpec;
 use proofmill_crds::conditions::{ConditionStatus, types};
 use proofmill_crds::proof_job::{PartitionState as Shown, Priority};
@@ -23,6 +25,8 @@ pub struct Job {
     pub outcome: Option<Outcome>,
     /// The operator's own check of the proofs runs.
     pub verifying: bool,
+    /// Humans have been told how it ended.
+    pub told: bool,
     /// A status write is under way.
     pub writing: bool,
     /// The ConfigMap with the proof is there.
@@ -113,6 +117,7 @@ impl Job {
             started: None,
             outcome: None,
             verifying: false,
+            told: false,
             writing: false,
             output_written: false,
             write_after: Duration::ZERO,
@@ -132,7 +137,27 @@ impl Job {
         if self.partitions.is_empty() {
             let count = circuit.simulated.as_ref().map_or(1, |simulated| simulated.partitions.unsigned_abs());
             self.partitions = (0..count.max(1)).map(|_| Partition::new()).collect();
+            self.restore();
         }
+    }
+
+    /// Takes over what the status says that is done: an operator before this one may have written it.
+    fn restore(&mut self) {
+        for stored in &self.object.status.partitions {
+            let index = usize::try_from(stored.index).unwrap_or(usize::MAX);
+            let Some(partition) = self.partitions.get_mut(index) else { continue };
+            partition.attempt = u32::try_from(stored.attempts - 1).unwrap_or(0);
+            let Some(proof) = stored.proof.as_deref().and_then(|text| BASE64.decode(text).ok()) else { continue };
+            let proof = Box::new(v1::PartitionProof { proof, ..v1::PartitionProof::default() });
+            let pod_name = stored.pod.clone().unwrap_or_default();
+            partition.phase = Phase::Proved { pod: String::new(), pod_name, proof };
+        }
+    }
+
+    /// Whether a partition has been sent to a pod, by this operator or one before it.
+    pub fn was_scheduled(&self) -> bool {
+        self.object.status.conditions.iter().any(|c| c.type_ == types::SCHEDULED)
+            || self.partitions.iter().any(|partition| !matches!(partition.phase, Phase::Waiting(_)))
     }
 
     /// A partition's place in the order.

@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use proofmill_crds::conditions::{Condition, ConditionStatus, reasons, types};
+use proofmill_crds::conditions::{ConditionStatus, reasons, types};
 use proofmill_crds::proof_job::{Partition as ShownPartition, ProofJobStatus, Timings};
 use proofmill_groth16::format::public;
 use proofmill_proto::v1;
@@ -78,7 +77,8 @@ fn result(job: &Job, status: &mut ProofJobStatus) {
     } else {
         status.public_signals = public::to_strings(&limbs(&signals));
     }
-    status.input_digest = proofs.first().map(|proof| hex::encode(&proof.input_digest)).filter(|digest| !digest.is_empty());
+    status.input_digest =
+        proofs.first().map(|proof| hex::encode(&proof.input_digest)).filter(|digest| !digest.is_empty());
     status.insecure_key = Some(proofs.iter().any(|proof| proof.insecure_key));
     status.timings = Some(timings(&proofs));
 }

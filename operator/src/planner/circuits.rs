@@ -85,12 +85,7 @@ impl Planner {
         self.commands.push(Command::WriteCircuit { circuit, status: Box::new(status) });
     }
 
-    pub(super) fn see_circuit_written(
-        &mut self,
-        key: &Key,
-        uid: &str,
-        result: Result<Box<CircuitObject>, WriteFault>,
-    ) {
+    pub(super) fn see_circuit_written(&mut self, key: &Key, uid: &str, result: Result<Box<CircuitObject>, WriteFault>) {
         if self.circuits.get(key).is_none_or(|circuit| circuit.meta.uid != uid) {
             return;
         }

@@ -185,7 +185,8 @@ impl Planner {
                     });
                 } else {
                     partition.avoid = Some(pod.to_owned());
-                    let pause = if verdict == Verdict::Retry { failure::pause(partition.failures) } else { Default::default() };
+                    let pause =
+                        if verdict == Verdict::Retry { failure::pause(partition.failures) } else { Default::default() };
                     partition.send_again(now.mono + pause);
                 }
             }
@@ -208,7 +209,6 @@ impl Planner {
         if let Some(engine) = self.engines.get_mut(pod) {
             engine.unassign(&(key.clone(), id.partition), now.mono);
         }
-        self.engine_changed(pod);
         match refusal {
             Refusal::StaleEpoch => self.commands.push(Command::StepDown),
             Refusal::Later(message) | Refusal::NoInput(message) => {
@@ -222,6 +222,7 @@ impl Planner {
             }
         }
         self.dirty.insert(Subject::Job(key));
+        self.engine_changed(pod);
     }
 
     /// Partitions that their pod has lost go back to the queue; nobody is blamed.

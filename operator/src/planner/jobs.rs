@@ -6,6 +6,7 @@ use proofmill_crds::conditions::{ConditionStatus, reasons, types};
 use proofmill_crds::proof_job::ProofJobStatus;
 use proofmill_proto::v1;
 
+use super::pools::Pool;
 use super::{Change, Command, OutputFault, Planner, Subject, Verification, VerifyFault, WriteFault, apply};
 use crate::clock::Now;
 use crate::index::{CircuitObject, JobObject, Key};
@@ -120,7 +121,12 @@ impl Planner {
             Some(left) => self.look_again(Subject::Job(key.clone()), now.mono + left),
             None => {}
         }
-        let Some(job) = self.jobs.get(key) else { return };
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        if circuit.is_none() && job.outcome.is_none() && job.was_scheduled() {
+            let name = &job.object.spec.circuit_ref.name;
+            let message = format!("the Circuit `{name}` was deleted while this job was under way; create both anew");
+            job.outcome = Some(Outcome::Failed { reason: reasons::CIRCUIT_DELETED, message });
+        }
         if job.outcome.is_some() || job.object.spec.suspend || job.object.meta.deleting {
             self.unqueue_all(key);
             self.cancel(key);
@@ -133,9 +139,10 @@ impl Planner {
 
     /// Cancels what pods have of a job.
     fn cancel(&mut self, key: &Key) {
-        let Some(job) = self.jobs.get_mut(key) else { return };
-        let sent: Vec<(u32, String)> = job.sent().map(|(index, pod, _)| (index, pod.to_owned())).collect();
+        let sent = self.jobs.get(key).into_iter().flat_map(Job::sent);
+        let sent: Vec<(u32, String)> = sent.map(|(index, pod, _)| (index, pod.to_owned())).collect();
         for (index, pod) in sent {
+            let Some(job) = self.jobs.get_mut(key) else { return };
             let id = job.id(index);
             if let Some(partition) = job.partitions.get_mut(index as usize) {
                 partition.send_again(Duration::ZERO);
@@ -143,8 +150,8 @@ impl Planner {
             if let Some(engine) = self.engines.get_mut(&pod) {
                 engine.unassign(&(key.clone(), index), self.now);
             }
+            self.commands.push(Command::Cancel { pod: pod.clone(), id });
             self.engine_changed(&pod);
-            self.commands.push(Command::Cancel { pod, id });
         }
     }
 
@@ -231,7 +238,12 @@ impl Planner {
                 now.mono
             }
         };
-        if job.writing || now.mono < job.write_after {
+        if job.writing {
+            return;
+        }
+        if now.mono < job.write_after {
+            let at = job.write_after;
+            self.look_again(Subject::Job(key.clone()), at);
             return;
         }
         let status = status::status(job, &why, now);
@@ -250,32 +262,13 @@ impl Planner {
         self.commands.push(Command::WriteStatus { job: object, status: Box::new(status) });
     }
 
-    pub(super) fn see_written(
-        &mut self,
-        key: &Key,
-        uid: &str,
-        result: Result<Box<JobObject>, WriteFault>,
-        now: &Now,
-    ) {
+    pub(super) fn see_written(&mut self, key: &Key, uid: &str, result: Result<Box<JobObject>, WriteFault>, now: &Now) {
         let Some(job) = self.jobs.get_mut(key).filter(|job| job.object.meta.uid == uid) else { return };
         job.writing = false;
         match result {
             Ok(object) => {
                 job.write_failures = 0;
-                let was_over = job.is_over();
                 job.see(*object);
-                if job.is_over() && !was_over {
-                    let (note, warning) = match &job.outcome {
-                        Some(Outcome::Failed { message, .. }) => (message.clone(), true),
-                        _ => ("proved and verified".to_owned(), false),
-                    };
-                    let reason = match &job.outcome {
-                        Some(Outcome::Failed { reason, .. }) => reason,
-                        _ => reasons::PROVED,
-                    };
-                    let job = Box::new(job.object.clone());
-                    self.commands.push(Command::Tell { job, reason, note, warning });
-                }
             }
             // A watch brings what is there now.
             Err(WriteFault::Conflict | WriteFault::Gone) => {
@@ -300,7 +293,17 @@ impl Planner {
         self.cancel(key);
         let Some(job) = self.jobs.get_mut(key) else { return };
         let proved = std::mem::take(&mut job.partitions);
+        // What an operator before this one decided was told then.
+        let told = std::mem::replace(&mut job.told, true);
         let job = &self.jobs[key];
+        if let Some(outcome) = job.outcome.as_ref().filter(|_| !told) {
+            let (reason, note, warning) = match outcome {
+                Outcome::Failed { reason, message } => (*reason, message.clone(), true),
+                Outcome::Proved => (reasons::PROVED, "proved and verified".to_owned(), false),
+            };
+            let job = Box::new(job.object.clone());
+            self.commands.push(Command::Tell { job, reason, note, warning });
+        }
         for (index, partition) in (0..).zip(proved) {
             if let Phase::Proved { pod, .. } = partition.phase {
                 let id = v1::PartitionId { attempt: partition.attempt, ..job.id(index) };
@@ -363,10 +366,12 @@ impl Planner {
         let engines = || self.engines.values().filter(|engine| engine.pool == key.sibling(pool));
         let ready = engines().filter(|engine| engine.ready && engine.connected.is_some()).count();
         let failure = job.partitions.iter().find_map(|partition| partition.last_failure.as_ref());
-        let message = match (failure, ready) {
-            (Some((_, failure)), _) => format!("the last try failed and is repeated: {failure}"),
-            (None, 0) => format!("pool `{pool}` has no ready pod ({} not ready)", engines().count()),
-            (None, _) => format!("{} partitions go first in pool `{pool}`", self.ahead_of(key)),
+        let trouble = self.pools.get(&key.sibling(pool)).and_then(Pool::trouble);
+        let message = match (failure, ready, trouble) {
+            (Some((_, failure)), ..) => format!("the last try failed and is repeated: {failure}"),
+            (None, 0, Some((reason, message))) => format!("pool `{pool}`: {reason}: {message}"),
+            (None, 0, None) => format!("pool `{pool}` has no ready pod ({} not ready)", engines().count()),
+            (None, ..) => format!("{} partitions go first in pool `{pool}`", self.ahead_of(key)),
         };
         why(reasons::WAITING_FOR_CAPACITY, message)
     }
@@ -390,7 +395,12 @@ impl Job {
     /// The digest that the input must have: the spec's, or that of the first fetch.
     pub(super) fn input_digest(&self) -> Option<[u8; 32]> {
         let first = || status::proofs(self).find_map(|proof| proof.input_digest.clone().try_into().ok());
-        self.object.spec.input.sha256_bytes().or_else(|| digest(self.object.status.input_digest.as_deref()?)).or_else(first)
+        self.object
+            .spec
+            .input
+            .sha256_bytes()
+            .or_else(|| digest(self.object.status.input_digest.as_deref()?))
+            .or_else(first)
     }
 }
 
