@@ -18,6 +18,7 @@
 //! | [`executor`], [`delivery`] | what the planner wants is done here |
 //! | [`leader`] | which replica may act |
 //! | [`metrics`], [`http`] | what the operator tells about itself |
+//! | [`plugin`] | `kubectl proofmill` |
 //! | [`clock`], [`conditions`], [`owner`] | time as data; conditions of statuses; who owns what is made |
 
 pub mod certificates;
@@ -36,6 +37,7 @@ pub mod link;
 pub mod metrics;
 pub mod owner;
 pub mod planner;
+pub mod plugin;
 pub mod pool;
 pub mod run;
 pub mod tls;

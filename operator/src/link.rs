@@ -149,7 +149,7 @@ async fn follow_once(pod: &str, mut client: ProverClient<Channel>, news: &mpsc::
     loop {
         tokio::select! {
             event = events.message() => match event?.and_then(|response| response.event) {
-                Some(event) => tell(EngineNews::Partition(event)).await?,
+                Some(event) => tell(EngineNews::Partition(Box::new(event))).await?,
                 None => return Err(Status::unavailable("the engine ended the stream")),
             },
             report = reports.message() => match report? {

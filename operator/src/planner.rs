@@ -120,7 +120,7 @@ pub enum EngineNews {
     /// It answered: this is all it works on.
     Listed(v1::ListResponse),
     /// A partition changed.
-    Partition(v1::PartitionEvent),
+    Partition(Box<v1::PartitionEvent>),
     /// How it is.
     Status(Box<v1::EngineStatus>),
     /// The connection broke, or none came about.

@@ -115,7 +115,7 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
         };
         tokio::select! {
             lost = candidate.keep() => lost.into(),
-            failed = begin => failed.map_or_else(Into::into, |error| error),
+            failed = begin => failed.unwrap_or_else(Into::into),
         }
     };
     tokio::select! {

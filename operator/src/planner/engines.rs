@@ -145,16 +145,20 @@ impl Planner {
 
     fn see_partition(&mut self, pod: &str, event: &v1::PartitionEvent, now: &Now) {
         let Some(id) = &event.id else { return };
-        let Some(key) = self.by_uid.get(&id.job).cloned() else { return };
+        let Some(key) = self.by_uid.get(&id.job).cloned() else { return self.let_go(pod, event) };
         let circuit = self.circuit_of(&key).map(|circuit| circuit.meta.key.clone());
         let Some(job) = self.jobs.get_mut(&key) else { return };
         let limit = u32::try_from(job.object.spec.backoff_limit).unwrap_or(0);
-        let Some(partition) = job.partitions.get_mut(id.partition as usize) else { return };
-        let Phase::Sent { pod: has, pod_name, state } = &mut partition.phase else { return };
-        // News of an older try, or of a pod that this partition was taken from.
-        if has != pod || id.attempt != partition.attempt {
-            return;
-        }
+        let Some(partition) = job.partitions.get_mut(id.partition as usize) else { return self.let_go(pod, event) };
+        let (pod_name, state) = match &mut partition.phase {
+            Phase::Sent { pod: has, pod_name, state } if has == pod && id.attempt == partition.attempt => {
+                (pod_name, state)
+            }
+            // Told again: the engine keeps it until it is written.
+            Phase::Proved { pod: has, .. } if has == pod && id.attempt == partition.attempt => return,
+            // Of an older try, of one that was cancelled, or of a pod that this partition was taken from.
+            _ => return self.let_go(pod, event),
+        };
         *state = v1::PartitionState::try_from(event.state).unwrap_or_default();
         match &event.outcome {
             None => {
@@ -195,6 +199,13 @@ impl Planner {
             engine.unassign(&(key.clone(), id.partition), now.mono);
         }
         self.dirty.insert(Subject::Job(key));
+    }
+
+    /// Lets an engine forget a result that nobody waits for.
+    fn let_go(&mut self, pod: &str, event: &v1::PartitionEvent) {
+        if let (Some(id), Some(_)) = (&event.id, &event.outcome) {
+            self.commands.push(Command::Ack { pod: pod.to_owned(), id: id.clone() });
+        }
     }
 
     pub(super) fn see_submitted(&mut self, pod: &str, id: &v1::PartitionId, refusal: Option<Refusal>, now: &Now) {

@@ -214,9 +214,14 @@ impl World {
             Command::Submit(submission) => self.submit(*submission),
             Command::Cancel { pod, id } => {
                 self.cancelled += 1;
-                if let Some(node) = self.nodes.get_mut(&pod) {
-                    node.partitions.remove(&place(&id));
-                    node.outcomes.remove(&place(&id));
+                let place = place(&id);
+                let node = self.nodes.get_mut(&pod).filter(|node| node.partitions.contains_key(&place));
+                if let Some(node) = node.filter(|node| !node.outcomes.contains_key(&place)) {
+                    // An engine tells of it, too, and keeps that until it is acknowledged.
+                    node.partitions.insert(place.clone(), v1::PartitionState::Cancelled);
+                    node.outcomes.insert(place.clone(), failure(v1::FailureKind::Cancelled));
+                    let news = EngineNews::Partition(ended(&place, failure(v1::FailureKind::Cancelled)));
+                    self.inputs.push_back(Input::Engine { pod, news });
                 }
             }
             Command::Ack { pod, id } => {
@@ -347,10 +352,12 @@ fn id((job, partition, attempt): &(String, u32, u32)) -> v1::PartitionId {
     v1::PartitionId { job: job.clone(), partition: *partition, attempt: *attempt }
 }
 
-fn ended(place: &(String, u32, u32), outcome: Ended) -> v1::PartitionEvent {
+fn ended(place: &(String, u32, u32), outcome: Ended) -> Box<v1::PartitionEvent> {
     let state =
         if matches!(outcome, Ended::Proof(_)) { v1::PartitionState::Succeeded } else { v1::PartitionState::Failed };
-    v1::PartitionEvent { id: Some(id(place)), state: state.into(), outcome: Some(outcome), ..Default::default() }
+    let event =
+        v1::PartitionEvent { id: Some(id(place)), state: state.into(), outcome: Some(outcome), ..Default::default() };
+    Box::new(event)
 }
 
 fn proof() -> Ended {

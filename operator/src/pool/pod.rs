@@ -20,9 +20,9 @@ pub const TEMPLATE_HASH: &str = "proofmill.dev/template-hash";
 /// The container that proves.
 pub const PROVER: &str = "prover";
 /// Port of the engine's gRPC service.
-pub const GRPC_PORT: i32 = 7000;
+pub const GRPC_PORT: u16 = 7000;
 /// Port of the engine's metrics and probes.
-pub const HTTP_PORT: i32 = 9090;
+pub const HTTP_PORT: u16 = 9090;
 
 /// User and group of the prover, as in the image.
 pub(super) const USER: i64 = 65_532;

@@ -16,12 +16,13 @@ async fn a_killed_pods_work_is_done_again_and_no_more() {
     world.ready("default", 2).await;
     world.simulated("c", 6, 1500).await;
     world.job("a", "c", json!({})).await;
-    world.until("the first proofs", async || {
-        let job: proofmill_crds::ProofJob = world.get("a").await;
-        let progress = job.status.and_then(|status| status.progress);
-        (progress.as_deref() == Some("2/6"), progress)
-    })
-    .await;
+    world
+        .until("the first proofs", async || {
+            let job: proofmill_crds::ProofJob = world.get("a").await;
+            let progress = job.status.and_then(|status| status.progress);
+            (progress.as_deref() == Some("2/6"), progress)
+        })
+        .await;
     let pods = world.pods("default").await;
     world.kill_pod(&pods[0]);
     world.delete::<Pod>(&kube::ResourceExt::name_any(&pods[1])).await;

@@ -98,10 +98,11 @@ async fn an_ended_job_is_deleted_in_time() {
     world.job("short", "c", json!({"ttlSecondsAfterFinished": 1})).await;
     world.job("long", "c", json!({})).await;
     world.end("long").await;
-    world.until("the end of the short-lived one", async || {
-        let job = world.api::<ProofJob>().get_opt("short").await.unwrap();
-        (job.is_none(), job)
-    })
-    .await;
+    world
+        .until("the end of the short-lived one", async || {
+            let job = world.api::<ProofJob>().get_opt("short").await.unwrap();
+            (job.is_none(), job)
+        })
+        .await;
     world.get::<ProofJob>("long").await;
 }

@@ -64,15 +64,16 @@ async fn a_new_template_replaces_pods_one_by_one_under_load() {
     let mut template = world.template(json!({"device": "Simulated", "synthesisWorkers": 2}));
     template["env"] = json!([{"name": "NEW", "value": "1"}]);
     world.patch::<ProverPool>("default", json!({"spec": {"template": template}})).await;
-    world.until("two new pods", async || {
-        let pods = world.pods("default").await;
-        let ready: ProverPool = world.get("default").await;
-        let ready = ready.status.unwrap_or_default().ready_replicas.unwrap_or_default();
-        assert!(ready >= 1, "one at a time");
-        let fresh = pods.iter().filter(|pod| !before.contains(&pod.uid().unwrap())).count();
-        (fresh == 2 && pods.len() == 2 && ready == 2, (fresh, ready))
-    })
-    .await;
+    world
+        .until("two new pods", async || {
+            let pods = world.pods("default").await;
+            let ready: ProverPool = world.get("default").await;
+            let ready = ready.status.unwrap_or_default().ready_replicas.unwrap_or_default();
+            assert!(ready >= 1, "one at a time");
+            let fresh = pods.iter().filter(|pod| !before.contains(&pod.uid().unwrap())).count();
+            (fresh == 2 && pods.len() == 2 && ready == 2, (fresh, ready))
+        })
+        .await;
     for i in 0..60 {
         let job = world.expect(&format!("j-{i}"), ConditionStatus::True, reasons::PROVED).await;
         assert_eq!(job.status.unwrap().partitions[0].attempts, 1, "a drained pod ends what it has");
@@ -91,11 +92,12 @@ async fn a_template_that_makes_no_pods_says_why() {
     template["podTemplate"] = json!({"spec": {"hostPet": true}});
     world.patch::<ProverPool>("default", json!({"spec": {"template": {"podTemplate": null}}})).await;
     world.patch::<ProverPool>("default", json!({"spec": {"template": template}})).await;
-    world.until("the other message", async || {
-        let message = condition(&world, types::TEMPLATE_VALID).await.unwrap().2;
-        (message.contains("hostPet"), message)
-    })
-    .await;
+    world
+        .until("the other message", async || {
+            let message = condition(&world, types::TEMPLATE_VALID).await.unwrap().2;
+            (message.contains("hostPet"), message)
+        })
+        .await;
     // Mended, it works.
     world.patch::<ProverPool>("default", json!({"spec": {"template": {"podTemplate": null}}})).await;
     world.ready("default", 1).await;
@@ -111,12 +113,14 @@ async fn an_image_that_is_not_there_is_named() {
     assert!(message.contains("localhost/proofmill:missing"), "{message}");
     world.job("waits", "c", json!({})).await;
     world.simulated("c", 1, 1).await;
-    world.until("the job says so too", async || {
-        let job: proofmill_crds::ProofJob = world.get("waits").await;
-        let message = job.status.and_then(|s| Some(s.conditions.into_iter().find(|c| c.type_ == types::SUCCEEDED)?.message));
-        (message.as_ref().is_some_and(|message| message.contains(reasons::IMAGE_PULL)), message)
-    })
-    .await;
+    world
+        .until("the job says so too", async || {
+            let job: proofmill_crds::ProofJob = world.get("waits").await;
+            let message =
+                job.status.and_then(|s| Some(s.conditions.into_iter().find(|c| c.type_ == types::SUCCEEDED)?.message));
+            (message.as_ref().is_some_and(|message| message.contains(reasons::IMAGE_PULL)), message)
+        })
+        .await;
     // A template that cannot work is replaced at once.
     world.patch::<ProverPool>("default", json!({"spec": {"template": {"image": null}}})).await;
     world.ready("default", 1).await;
@@ -130,11 +134,12 @@ async fn a_quota_refuses_pods_until_it_is_raised() {
         serde_json::from_value(json!({"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "0"}}})).unwrap();
     world.api().create(&Default::default(), &quota).await.unwrap();
     // The quota counts once its controller has looked.
-    world.until("the quota", async || {
-        let quota: k8s_openapi::api::core::v1::ResourceQuota = world.get("pods").await;
-        (quota.status.as_ref().is_some_and(|status| status.hard.is_some()), ())
-    })
-    .await;
+    world
+        .until("the quota", async || {
+            let quota: k8s_openapi::api::core::v1::ResourceQuota = world.get("pods").await;
+            (quota.status.as_ref().is_some_and(|status| status.hard.is_some()), ())
+        })
+        .await;
     world.pool("default", 1, json!({"device": "Simulated"})).await;
     let message = shows(&world, types::READY, reasons::PODS_REFUSED).await;
     assert!(message.contains("quota"), "{message}");
@@ -162,7 +167,8 @@ async fn pods_are_hardened_and_speak_only_to_the_operator() {
 
     let address = format!("https://{}:7000/", pod.status.as_ref().unwrap().pod_ip.as_ref().unwrap());
     let curl = async |more: &[&str]| {
-        let output = tokio::process::Command::new("curl").args(["-sSk", "-m", "5", "--http2"]).args(more).arg(&address).output();
+        let output =
+            tokio::process::Command::new("curl").args(["-sSk", "-m", "5", "--http2"]).args(more).arg(&address).output();
         let output = output.await.unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

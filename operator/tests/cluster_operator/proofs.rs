@@ -117,17 +117,30 @@ async fn bad_inputs_and_keys_end_with_their_reasons() {
         ..Secret::default()
     };
     world.api().create(&PostParams::default(), &secret).await.unwrap();
-    let taken = ConfigMap { metadata: ObjectMeta { name: Some("taken".into()), ..Default::default() }, ..Default::default() };
+    let taken =
+        ConfigMap { metadata: ObjectMeta { name: Some("taken".into()), ..Default::default() }, ..Default::default() };
     world.api().create(&PostParams::default(), &taken).await.unwrap();
     let mut conflict = witness("chain.wtns");
     conflict["output"] = json!({"configMapName": "taken"});
 
     let url = |path: &str| json!({"input": {"url": world.files.url(path)}, "backoffLimit": 0});
     let cases = [
-        ("unsatisfied", "good", json!({"input": {"configMapKeyRef": {"name": "spoilt", "key": "w"}}}), reasons::UNSATISFIED_WITNESS, ""),
+        (
+            "unsatisfied",
+            "good",
+            json!({"input": {"configMapKeyRef": {"name": "spoilt", "key": "w"}}}),
+            reasons::UNSATISFIED_WITNESS,
+            "",
+        ),
         ("rubbish", "good", inline(b"rubbish"), reasons::BAD_INPUT, ""),
         ("signal", "generator", inline(b"{\"wrong\": 1}"), reasons::BAD_INPUT, "wrong"),
-        ("unlabelled", "good", json!({"input": {"secretKeyRef": {"name": "unlabelled", "key": "w"}}}), reasons::BAD_INPUT, "proofmill.dev/input"),
+        (
+            "unlabelled",
+            "good",
+            json!({"input": {"secretKeyRef": {"name": "unlabelled", "key": "w"}}}),
+            reasons::BAD_INPUT,
+            "proofmill.dev/input",
+        ),
         ("gone", "good", url("nothing.wtns"), reasons::UNAVAILABLE, "404"),
         ("metadata", "good", url("metadata"), reasons::BAD_INPUT, "169.254.169.254"),
         ("huge", "good", url("huge"), reasons::BAD_INPUT, "bytes"),

@@ -69,7 +69,8 @@ impl World {
 
     /// Another replica of the operator; its number.
     pub fn start_operator(&mut self, identity: &str) -> usize {
-        let log = std::fs::File::create(std::env::temp_dir().join(format!("{}-{identity}.log", self.namespace))).unwrap();
+        let log =
+            std::fs::File::create(std::env::temp_dir().join(format!("{}-{identity}.log", self.namespace))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_proofmill-operator"))
             .args(["run", "--http", "127.0.0.1:0", "--image", IMAGE, "--identity", identity])
             .args(["--namespace", &self.namespace, "--watch-namespace", &self.namespace])
