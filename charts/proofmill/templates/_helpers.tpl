@@ -47,11 +47,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "proofmill.rules" -}}
 - apiGroups: [proofmill.dev]
   resources: [circuits, proverpools]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Delete: jobs whose time to live has ended.
 - apiGroups: [proofmill.dev]
   resources: [proofjobs]
-  verbs: [get, list, watch, delete]
+  verbs: [list, watch, delete]
 - apiGroups: [proofmill.dev]
   resources: [circuits/status, proofjobs/status, proverpools/status]
   verbs: [patch]
@@ -62,7 +62,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 # Patch: the annotations that drain and protect a pod.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [create, patch]
 # Inputs of jobs, and created: their output.
 - apiGroups: [""]
   resources: [configmaps]
@@ -70,7 +73,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 # Inputs of jobs (read only with the label proofmill.dev/input: "true"), and the pools' certificates.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create, patch]
+  verbs: [get, create, update]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Request, header};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::Status;
 use proofmill_crds::ProverPool;
@@ -14,7 +15,8 @@ use proofmill_proto::v1;
 use serde_json::{Value, json};
 
 use super::{CALL, Executor};
-use crate::index::{Key, PoolObject};
+use crate::index::{Key, POOL_LABEL, PoolObject};
+use crate::owner::{self, MANAGED_BY};
 use crate::planner::{Change, Input, Tended};
 use crate::pool::{Action, Checked, Target};
 
@@ -91,6 +93,10 @@ impl Executor {
             news.failed = true;
             return;
         }
+        if let Err(error) = self.bound_disruption(pool).await {
+            // Without one, evictions may come all at once; pods drain even so.
+            tracing::warn!(pool = %key, "the PodDisruptionBudget was not written: {error}");
+        }
         match self.post_pod(&key.namespace, pod, false).await {
             Ok(pod) => {
                 let name = pod.metadata.name.clone().unwrap_or_default();
@@ -114,6 +120,25 @@ impl Executor {
                 news.failed = true;
             }
         }
+    }
+
+    /// Evictions take one pod of a pool at a time.
+    async fn bound_disruption(&self, pool: &PoolObject) -> kube::Result<()> {
+        let _turn = self.requests.acquire().await;
+        let key = &pool.meta.key;
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {
+                "name": format!("{}-prover", key.name),
+                "labels": {MANAGED_BY.0: MANAGED_BY.1},
+                "ownerReferences": [owner::of("ProverPool", &pool.meta)],
+            },
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {POOL_LABEL: key.name}}},
+        });
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
+        let params = PatchParams::apply(MANAGER).force();
+        api.patch(&format!("{}-prover", key.name), &params, &Patch::Apply(&budget)).await.map(drop)
     }
 
     /// Creates a pod, fields that the API server does not know refused.

@@ -10,6 +10,7 @@ use proofmill_crds::conditions::{ConditionStatus, types};
 use proofmill_crds::proof_job::{PartitionState as Shown, Priority};
 use proofmill_proto::v1;
 
+use super::failure;
 use crate::index::{JobObject, Key};
 
 /// A job.
@@ -52,6 +53,19 @@ pub struct Partition {
     pub last_failure: Option<(v1::FailureKind, String)>,
     /// UID of a pod that failed it: others go first.
     pub avoid: Option<String>,
+    /// Why it could not be sent, while that lasts.
+    pub refusal: Option<Refused>,
+}
+
+/// Why a partition could not be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// For humans.
+    pub message: String,
+    /// Its input is not there.
+    pub no_input: bool,
+    /// How often in a row.
+    pub times: u32,
 }
 
 /// Where a partition is.
@@ -197,7 +211,14 @@ impl Job {
 
 impl Partition {
     fn new() -> Self {
-        Self { phase: Phase::Waiting(Duration::ZERO), attempt: 0, failures: 0, last_failure: None, avoid: None }
+        Self {
+            phase: Phase::Waiting(Duration::ZERO),
+            attempt: 0,
+            failures: 0,
+            last_failure: None,
+            avoid: None,
+            refusal: None,
+        }
     }
 
     /// As the API shows it.
@@ -208,6 +229,13 @@ impl Partition {
             Phase::Proved { .. } => Shown::Succeeded,
             Phase::Failed => Shown::Failed,
         }
+    }
+
+    /// It was not taken: the same try goes on later, ever later.
+    pub fn refused(&mut self, message: String, no_input: bool, now: Duration) {
+        let times = self.refusal.as_ref().map_or(0, |refusal| refusal.times) + 1;
+        self.refusal = Some(Refused { message, no_input, times });
+        self.phase = Phase::Waiting(now + failure::pause(times));
     }
 
     /// Lost by its pod, or handed back: the next try is another one.

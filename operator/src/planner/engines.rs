@@ -209,10 +209,13 @@ impl Planner {
     }
 
     pub(super) fn see_submitted(&mut self, pod: &str, id: &v1::PartitionId, refusal: Option<Refusal>, now: &Now) {
-        let Some(refusal) = refusal else { return };
         let Some(key) = self.by_uid.get(&id.job).cloned() else { return };
         let Some(job) = self.jobs.get_mut(&key) else { return };
         let Some(partition) = job.partitions.get_mut(id.partition as usize) else { return };
+        let Some(refusal) = refusal else {
+            partition.refusal = None;
+            return;
+        };
         match &partition.phase {
             Phase::Sent { pod: has, .. } if has == pod && id.attempt == partition.attempt => {}
             _ => return,
@@ -222,10 +225,11 @@ impl Planner {
         }
         match refusal {
             Refusal::StaleEpoch => self.commands.push(Command::StepDown),
-            Refusal::Later(message) | Refusal::NoInput(message) => {
-                partition.last_failure = Some((v1::FailureKind::Unavailable, message));
-                partition.send_again(now.mono + failure::pause(1));
+            Refusal::Later(message) => {
+                partition.avoid = Some(pod.to_owned());
+                partition.refused(message, false, now.mono);
             }
+            Refusal::NoInput(message) => partition.refused(message, true, now.mono),
             Refusal::Invalid(message) | Refusal::BadInput(message) => {
                 partition.phase = Phase::Failed;
                 let reason = failure::reason(v1::FailureKind::BadInput);

@@ -365,10 +365,15 @@ impl Planner {
         }
         let engines = || self.engines.values().filter(|engine| engine.pool == key.sibling(pool));
         let ready = engines().filter(|engine| engine.ready && engine.connected.is_some()).count();
-        let failure = job.partitions.iter().find_map(|partition| partition.last_failure.as_ref());
+        let refusal = job.partitions.iter().find_map(|partition| partition.refusal.as_ref());
+        if let Some(refused) = refusal.filter(|refused| refused.no_input) {
+            return why(reasons::FETCHING_INPUT, refused.message.clone());
+        }
+        let failure = job.partitions.iter().find_map(|partition| Some(&partition.last_failure.as_ref()?.1));
+        let failure = failure.or_else(|| refusal.map(|refused| &refused.message));
         let trouble = self.pools.get(&key.sibling(pool)).and_then(Pool::trouble);
         let message = match (failure, ready, trouble) {
-            (Some((_, failure)), ..) => format!("the last try failed and is repeated: {failure}"),
+            (Some(failure), ..) => format!("the last try failed and is repeated: {failure}"),
             (None, 0, Some((reason, message))) => format!("pool `{pool}`: {reason}: {message}"),
             (None, 0, None) => format!("pool `{pool}` has no ready pod ({} not ready)", engines().count()),
             (None, ..) => format!("{} partitions go first in pool `{pool}`", self.ahead_of(key)),

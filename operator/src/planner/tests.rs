@@ -46,6 +46,9 @@ struct World {
     acked: usize,
     cancelled: usize,
     conflicts: usize,
+    /// What a submission is answered with, if not accepted.
+    refusal: Option<Refusal>,
+    submissions: usize,
 }
 
 fn key(name: &str) -> Key {
@@ -80,6 +83,8 @@ impl World {
             acked: 0,
             cancelled: 0,
             conflicts: 0,
+            refusal: None,
+            submissions: 0,
         };
         world.add_circuit(partitions);
         let meta = world.meta("default");
@@ -298,6 +303,11 @@ impl World {
 
     fn submit(&mut self, submission: Submission) {
         let id = submission.request.id.clone().unwrap();
+        self.submissions += 1;
+        if let Some(refusal) = self.refusal.clone() {
+            self.inputs.push_back(Input::Submitted { pod: submission.pod, id, refusal: Some(refusal) });
+            return;
+        }
         let refusal = match self.nodes.get_mut(&submission.pod).filter(|node| node.alive && node.connected) {
             None => Some(Refusal::Later("gone".into())),
             Some(node) if node.draining => Some(Refusal::Later("draining".into())),
@@ -464,6 +474,26 @@ fn bad_input_is_final_and_faults_are_tried_again_elsewhere() {
     let pods: Vec<&String> = world.starts[1..].iter().map(|(pod, ..)| pod).collect();
     assert_eq!(pods.len(), 3);
     assert!(*pods[0] == first && *pods[1] != first, "{pods:?}");
+}
+
+#[test]
+fn an_input_that_is_not_there_is_waited_for_ever_more_patiently() {
+    let mut world = World::new(1, &["p"]);
+    world.settle();
+    world.refusal = Some(Refusal::NoInput("there is no ConfigMap `x` with the input".into()));
+    world.add_job("a", json!({}));
+    for _ in 0..600 {
+        world.pass(SECOND);
+    }
+    world.expect("a", ConditionStatus::Unknown, reasons::FETCHING_INPUT);
+    assert!(world.submissions < 20, "{}", world.submissions);
+    assert!(world.status_writes < 5, "{}", world.status_writes);
+    world.refusal = None;
+    world.pass(61 * SECOND);
+    world.finish("p", proof());
+    world.settle();
+    world.expect("a", ConditionStatus::True, reasons::PROVED);
+    assert_eq!(world.jobs[&key("a")].status.partitions[0].attempts, 1, "nothing has failed");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Pools: how many pods there are, and which.
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use proofmill_crds::ProverPool;
@@ -162,6 +163,8 @@ async fn pods_are_hardened_and_speak_only_to_the_operator() {
     assert_eq!(security.capabilities.as_ref().unwrap().drop, Some(vec!["ALL".to_owned()]));
     let owner = &pod.owner_references()[0];
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("ProverPool", "default"));
+    let budget: PodDisruptionBudget = world.get("default-prover").await;
+    assert_eq!(budget.owner_references()[0].kind, "ProverPool");
     let secret: Secret = world.get("default-prover-tls").await;
     assert_eq!(secret.owner_references()[0].kind, "ProverPool");
 

@@ -145,7 +145,7 @@ fn proofs_arrive_as_they_were() {
 #[test]
 fn proofs_that_make_no_sense_are_refused() {
     let Outcome::Proof(good) = told(Ok(proved(Proof::Simulated(1), None))) else { panic!("no proof") };
-    let spoilt: [fn(&mut v1::PartitionProof); 6] = [
+    let spoilt: [fn(&mut v1::PartitionProof); 7] = [
         |message| message.curve = "secp256k1".into(),
         |message| message.curve = "bn128".into(),
         |message| message.proof.truncate(7),
