@@ -52,8 +52,12 @@ pub mod types {
     pub const VERIFIED: &str = "Verified";
     /// ProofJob: the backlog ahead is longer than the time left.
     pub const DEADLINE_AT_RISK: &str = "DeadlineAtRisk";
-    /// Circuit: its files have been read and are fit for proving.
+    /// Circuit: its files have been read and are fit for proving. ProverPool: as many pods as desired take work.
     pub const READY: &str = "Ready";
+    /// ProverPool: the API server would take the pods that the template makes.
+    pub const TEMPLATE_VALID: &str = "TemplateValid";
+    /// ProverPool: more or fewer pods are wanted than there will be.
+    pub const SCALING_LIMITED: &str = "ScalingLimited";
 }
 
 /// Reasons of conditions.
@@ -99,6 +103,8 @@ pub mod reasons {
     pub const CANCELLED: &str = "Cancelled";
     /// The engine is shutting down.
     pub const DRAINING: &str = "Draining";
+    /// Its Circuit was deleted while it was under way.
+    pub const CIRCUIT_DELETED: &str = "CircuitDeleted";
     /// The ConfigMap of `output` exists and is not the job's.
     pub const OUTPUT_CONFLICT: &str = "OutputConflict";
     /// A fault of Proofmill itself.
@@ -113,6 +119,52 @@ pub mod reasons {
     pub const DIGEST_MISMATCH: &str = "DigestMismatch";
     /// Its key does not fit into the key cache.
     pub const KEY_CACHE_FULL: &str = "KeyCacheFull";
+
+    // How a pool is.
+    /// As many pods as desired take work.
+    pub const PODS_READY: &str = "PodsReady";
+    /// No pods are desired.
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    /// Pods start, load keys or prove for the first time.
+    pub const WARMING_UP: &str = "WarmingUp";
+    /// Pods are replaced, one by one, because the template has changed.
+    pub const REPLACING: &str = "Replacing";
+    /// Pods finish what they work on, and go.
+    pub const SCALING_DOWN: &str = "ScalingDown";
+    /// The API server refuses to create pods: quota, Pod Security, a policy. The message holds its words.
+    pub const PODS_REFUSED: &str = "PodsRefused";
+    /// Pods end as failed: refused by the node, evicted, out of a resource.
+    pub const PODS_FAILED: &str = "PodsFailed";
+    /// Pods wait for a node, which a cluster's autoscaler may bring.
+    pub const WAITING_FOR_NODE: &str = "WaitingForNode";
+    /// Pods have waited for a node for 15 minutes. The message holds the scheduler's words.
+    pub const NO_CAPACITY: &str = "NoCapacity";
+    /// An image cannot be pulled.
+    pub const IMAGE_PULL: &str = "ImagePull";
+    /// The prover ends soon after each start.
+    pub const CRASH_LOOP: &str = "CrashLoop";
+    /// The overlay asks for what a pool must not have, or makes no pod.
+    pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
+    /// A dry run of the API server took the pods.
+    pub const TEMPLATE_ACCEPTED: &str = "TemplateAccepted";
+
+    // Why a pool has not as many pods as the work asks for.
+    /// It has.
+    pub const NOT_LIMITED: &str = "NotLimited";
+    /// `autoscaling.maxReplicas`.
+    pub const MAX_REPLICAS: &str = "MaxReplicas";
+    /// `autoscaling.minReplicas`.
+    pub const MIN_REPLICAS: &str = "MinReplicas";
+    /// A stabilisation window has not passed.
+    pub const STABILIZING: &str = "Stabilizing";
+    /// Devices wait for synthesis: more of them would wait too.
+    pub const SYNTHESIS_BOUND: &str = "SynthesisBound";
+    /// Devices wait for memory: more of them would wait too.
+    pub const MEMORY_BOUND: &str = "MemoryBound";
+    /// Devices wait for inputs: more of them would wait too.
+    pub const INPUT_BOUND: &str = "InputBound";
+    /// Pods or their figures cannot be reached, so the number of pods stays as it is.
+    pub const EVIDENCE_MISSING: &str = "EvidenceMissing";
 }
 
 /// The schema of a point in time.

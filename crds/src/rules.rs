@@ -30,6 +30,42 @@ pub const CAMEL_CASE: &str = "^[A-Z][A-Za-z0-9]*$";
 /// A natural number in decimal, such as a public signal.
 pub const DECIMAL: &str = "^(0|[1-9][0-9]*)$";
 
+/// An amount of a resource that is not negative, as Kubernetes writes it.
+pub const QUANTITY: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
+
+/// A number of bytes, as both Kubernetes and the prover's flags write it.
+pub const SIZE: &str = r"^[0-9]+(\.[0-9]{1,9})?([KMGT]i|[kMGT])?$";
+
+/// Longest quantity.
+pub const QUANTITY_MAX: u32 = 32;
+
+/// Most resources of a kind.
+pub const RESOURCES_MAX: u32 = 16;
+
+/// A label's value.
+pub const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+
+/// Longest value of a label.
+pub const LABEL_VALUE_MAX: u32 = 63;
+
+/// Longest key of a label, domain included.
+pub const LABEL_KEY_MAX: u32 = 317;
+
+/// Most labels, or annotations.
+pub const LABELS_MAX: u32 = 64;
+
+/// The name of a variable of the environment.
+pub const ENV_NAME: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+
+/// Text without spaces.
+pub const NO_SPACE: &str = r"^\S+$";
+
+/// A prefix of URLs that end at a host, bucket or folder.
+pub const URL_PREFIX: &str = r"^(https?|s3|gs|az)://[^/?#@\s]+(/[^?#\s]*)?$";
+
+/// Most pods of a pool.
+pub const REPLICAS_MAX: u32 = 1_000;
+
 /// URLs that can be fetched. A URL of a job must not hold a password: everyone who may read the job would read it.
 pub const URL_RULE: &str =
     r"self.matches('^(file:[^\\pC]+|https?://[^/?#@\\s]+([/?#]\\S*)?|(s3|gs|az)://[^/?#@\\s]+/\\S+)$')";
@@ -84,3 +120,62 @@ pub fn job_immutable() -> String {
     };
     JOB_IMMUTABLE_FIELDS.map(same).join(" && ")
 }
+
+/// A rule of the root, where alone a name can be seen.
+pub const POOL_NAME: &str =
+    "!has(self.metadata.name) || (size(self.metadata.name) <= 48 && !self.metadata.name.contains('.'))";
+
+/// What to do when [`POOL_NAME`] fails. A label's value and a pod's host name have 63 characters.
+pub const POOL_NAME_MESSAGE: &str =
+    "metadata.name must have at most 48 characters and no dot: pods and a certificate are named after the pool";
+
+/// One owner of the number of pods.
+pub const POOL_ONE_OF: &str = "has(self.replicas) != has(self.autoscaling)";
+
+/// What to do when [`POOL_ONE_OF`] fails; `kubectl scale` of an autoscaled pool shows it too.
+pub const POOL_ONE_OF_MESSAGE: &str = "exactly one of replicas and autoscaling must be set; \
+     an autoscaled pool is scaled by autoscaling.minReplicas and maxReplicas";
+
+/// A range of pods.
+pub const AUTOSCALING_BOUNDS: &str = "self.minReplicas <= self.maxReplicas";
+
+/// What to do when [`AUTOSCALING_BOUNDS`] fails.
+pub const AUTOSCALING_BOUNDS_MESSAGE: &str = "minReplicas must not be more than maxReplicas";
+
+/// A GPU that nothing would use costs the same. Other names of GPUs (MIG, claims) are the operator's to look at.
+pub const GPU_DEVICE: &str = "self.engine.device == 'Cuda' || !has(self.resources) || \
+    !((has(self.resources.limits) && 'nvidia.com/gpu' in self.resources.limits) || \
+    (has(self.resources.requests) && 'nvidia.com/gpu' in self.resources.requests))";
+
+/// What to do when [`GPU_DEVICE`] fails.
+pub const GPU_DEVICE_MESSAGE: &str = "resources ask for nvidia.com/gpu, which only engine.device Cuda would use";
+
+/// Simulated devices are not silently left out.
+pub const SIMULATED_DEVICES: &str = "self.device == 'Simulated' || !has(self.simulatedDevices)";
+
+/// What to do when [`SIMULATED_DEVICES`] fails.
+pub const SIMULATED_DEVICES_MESSAGE: &str = "simulatedDevices needs device Simulated";
+
+/// The keys of a mapping: a schema bounds only its values.
+pub const MAP_KEYS: &str = "self.all(k, size(k) >= 1 && size(k) <= 317)";
+
+/// What to do when [`MAP_KEYS`] fails.
+pub const MAP_KEYS_MESSAGE: &str = "every key must have 1 to 317 characters: NAME or DOMAIN/NAME";
+
+/// One volume.
+pub const DATA_VOLUME_ONE_OF: &str = "has(self.persistentVolumeClaim) != has(self.emptyDir)";
+
+/// What to do when [`DATA_VOLUME_ONE_OF`] fails.
+pub const DATA_VOLUME_ONE_OF_MESSAGE: &str = "exactly one of persistentVolumeClaim, emptyDir must be set";
+
+/// One place for a variable's value.
+pub const ENV_ONE_OF: &str = "has(self.value) != has(self.valueFrom)";
+
+/// What to do when [`ENV_ONE_OF`] fails.
+pub const ENV_ONE_OF_MESSAGE: &str = "exactly one of value, valueFrom must be set";
+
+/// One source of a variable's value.
+pub const ENV_SOURCE_ONE_OF: &str = "has(self.configMapKeyRef) != has(self.secretKeyRef)";
+
+/// What to do when [`ENV_SOURCE_ONE_OF`] fails.
+pub const ENV_SOURCE_ONE_OF_MESSAGE: &str = "exactly one of configMapKeyRef, secretKeyRef must be set";

@@ -7,7 +7,7 @@
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
-use crate::{Circuit, ProofJob};
+use crate::{Circuit, ProofJob, ProverPool};
 
 /// A kind of the API with its definition.
 #[derive(Clone, Debug)]
@@ -38,6 +38,7 @@ pub fn definitions() -> Vec<Definition> {
     vec![
         definition("Circuit", "circuits.yaml", serde_json::to_value(Circuit::crd())),
         definition("ProofJob", "proofjobs.yaml", serde_json::to_value(ProofJob::crd())),
+        definition("ProverPool", "proverpools.yaml", serde_json::to_value(ProverPool::crd())),
     ]
 }
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules;
+use crate::{hex, rules};
 
 /// A file to fetch.
 #[derive(Clone, Debug, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
@@ -64,14 +64,14 @@ impl Source {
     /// The digest that the bytes must have; `None` without one (or when it is not 64 hexadecimal digits, which a
     /// validated object never has).
     pub fn sha256_bytes(&self) -> Option<[u8; 32]> {
-        digest(self.sha256.as_deref()?)
+        hex::decode_sha256(self.sha256.as_deref()?)
     }
 }
 
 impl Input {
     /// The digest that the bytes must have, as [`Source::sha256_bytes`].
     pub fn sha256_bytes(&self) -> Option<[u8; 32]> {
-        digest(self.sha256.as_deref()?)
+        hex::decode_sha256(self.sha256.as_deref()?)
     }
 
     /// The bytes of `inline`; `None` when the input is elsewhere (or is not base64, which a validated object never is).
@@ -91,12 +91,4 @@ impl std::fmt::Debug for Input {
             .field("sha256", &self.sha256)
             .finish()
     }
-}
-
-fn digest(text: &str) -> Option<[u8; 32]> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let nibble = |c: u8| char::from(c).to_digit(16);
-    let bytes: Option<Vec<u8>> =
-        pairs.iter().map(|[high, low]| u8::try_from(nibble(*high)? << 4 | nibble(*low)?).ok()).collect();
-    bytes?.try_into().ok()
 }

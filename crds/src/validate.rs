@@ -11,12 +11,13 @@ mod walk;
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::cel;
 use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{API_VERSION, Circuit, ProofJob, schema};
+use crate::{API_VERSION, Circuit, ProofJob, ProverPool, schema};
 pub(crate) use text::{did_you_mean, printable, quoted, shown};
 
 /// An object of the API.
@@ -26,6 +27,8 @@ pub enum Object {
     Circuit(Box<Circuit>),
     /// A proof job.
     ProofJob(Box<ProofJob>),
+    /// A prover pool.
+    ProverPool(Box<ProverPool>),
 }
 
 /// Something that an API server would refuse.
@@ -168,6 +171,7 @@ fn rules(kind: &Kind, object: &Value, old: Option<&Value>) -> Result<(), Vec<Vio
 fn typed(kind: &Kind, value: Value) -> Result<Object, Vec<Violation>> {
     match kind.name {
         "Circuit" => decode(value).map(Object::Circuit),
+        "ProverPool" => decode(value).map(Object::ProverPool),
         _ => decode(value).map(Object::ProofJob),
     }
 }
@@ -220,24 +224,25 @@ impl Object {
         match self {
             Self::Circuit(_) => "Circuit",
             Self::ProofJob(_) => "ProofJob",
+            Self::ProverPool(_) => "ProverPool",
         }
     }
 
     /// The object's name; empty when the server is to generate one.
     pub fn name(&self) -> &str {
-        let metadata = match self {
-            Self::Circuit(circuit) => &circuit.metadata,
-            Self::ProofJob(job) => &job.metadata,
-        };
-        metadata.name.as_deref().unwrap_or_default()
+        self.metadata().name.as_deref().unwrap_or_default()
     }
 
     /// The object's namespace, `default` when it names none.
     pub fn namespace(&self) -> &str {
-        let metadata = match self {
+        self.metadata().namespace.as_deref().unwrap_or("default")
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
             Self::Circuit(circuit) => &circuit.metadata,
             Self::ProofJob(job) => &job.metadata,
-        };
-        metadata.namespace.as_deref().unwrap_or("default")
+            Self::ProverPool(pool) => &pool.metadata,
+        }
     }
 }

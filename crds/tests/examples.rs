@@ -29,7 +29,15 @@ fn every_example_is_a_complete_manifest() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["bls12381.yaml", "inline.yaml", "input-json.yaml", "object-store.yaml", "quickstart.yaml", "simulated.yaml"]
+        [
+            "bls12381.yaml",
+            "inline.yaml",
+            "input-json.yaml",
+            "object-store.yaml",
+            "pool.yaml",
+            "quickstart.yaml",
+            "simulated.yaml"
+        ]
     );
 }
 

@@ -1,6 +1,8 @@
 //! The definitions: fresh on disk, bounded throughout, by Kubernetes's conventions.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::Path;
+
 use kube::core::cel;
 use proofmill_crds::schema::definitions;
 use serde_json::Value;
@@ -10,18 +12,31 @@ mod render;
 
 #[test]
 fn files_are_what_the_types_say() {
-    let folder = std::path::Path::new("yaml");
-    for definition in definitions() {
-        let stored = std::fs::read_to_string(folder.join(definition.file)).unwrap_or_default();
-        let fresh = render::yaml(&definition.crd).unwrap();
+    let root = Path::new("..");
+    for (path, fresh) in render::files(root).unwrap() {
         assert!(
-            stored == fresh,
-            "crds/yaml/{} is stale: run cargo run --release -p proofmill-crds --example crdgen",
-            definition.file
+            std::fs::read_to_string(&path).unwrap_or_default() == fresh,
+            "{} is stale: run cargo run --release -p proofmill-crds --example crdgen",
+            path.display()
         );
     }
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), definitions().len(), "a file without a kind");
+    for folder in [render::YAML, render::CHART] {
+        let files = std::fs::read_dir(root.join(folder)).unwrap().count();
+        assert_eq!(files, definitions().len(), "{folder}: a file without a kind");
+    }
 }
+
+#[test]
+fn the_chart_has_our_version() {
+    let chart = include_str!("../../charts/proofmill-crds/Chart.yaml");
+    for field in ["version", "appVersion"] {
+        let expected = format!("{field}: {}", env!("CARGO_PKG_VERSION"));
+        assert!(chart.lines().any(|line| line == expected), "{expected}");
+    }
+}
+
+/// The one mapping of anything: the API server's own limit on an object bounds it, and no rule looks into it.
+const OVERLAY: &str = "ProverPool.spec.template.podTemplate.spec";
 
 /// Calls `visit` with every schema node and its path.
 fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&Value, &str)) {
@@ -29,8 +44,10 @@ fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&Value, &str)) {
     for (name, child) in schema["properties"].as_object().into_iter().flatten() {
         walk(child, &format!("{path}.{name}"), visit);
     }
-    if schema.get("items").is_some() {
-        walk(&schema["items"], &format!("{path}[]"), visit);
+    for (below, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if let Some(child) = schema.get(below) {
+            walk(child, &format!("{path}{suffix}"), visit);
+        }
     }
 }
 
@@ -56,16 +73,21 @@ fn every_field_is_typed_and_bounded() {
                     assert!(format == "int32" || format == "int64", "{path}: format {format:?}");
                 }
                 Some("object") => {
-                    assert!(map.contains_key("properties"), "{path}: a mapping without known fields");
-                    assert!(!map.contains_key("additionalProperties"), "{path}: an open mapping");
+                    let fixed = map.contains_key("properties") && !map.contains_key("additionalProperties");
+                    let bounded = map.contains_key("additionalProperties") && map.contains_key("maxProperties");
+                    assert!(fixed || bounded || path == OVERLAY, "{path}: a mapping without a bound");
                 }
                 Some("boolean") => {}
+                None if map.contains_key("x-kubernetes-int-or-string") => {
+                    assert!(map.contains_key("maxLength") && map.contains_key("pattern"), "{path}: without a bound");
+                }
                 other => panic!("{path}: type {other:?}"),
             }
-            for word in ["nullable", "oneOf", "anyOf", "allOf", "$ref", "x-kubernetes-preserve-unknown-fields"] {
+            for word in ["nullable", "oneOf", "anyOf", "allOf", "$ref"] {
                 assert!(!map.contains_key(word), "{path}: {word}");
             }
-            let described = map.contains_key("description") || path.ends_with(']') || !path.contains('.');
+            assert_eq!(map.contains_key("x-kubernetes-preserve-unknown-fields"), path == OVERLAY, "{path}");
+            let described = map.contains_key("description") || path.ends_with([']', '}']) || !path.contains('.');
             assert!(described, "{path}: no description");
             if let Some(pattern) = node["pattern"].as_str() {
                 regex::Regex::new(pattern).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -108,6 +130,18 @@ fn names_columns_and_subresources_are_as_designed() {
             "ProofJob" => {
                 assert_eq!(columns, ["Circuit", "Priority", "Progress", "Succeeded", "Reason", "Pool", "Age"])
             }
+            "ProverPool" => {
+                assert_eq!(
+                    columns,
+                    ["Desired", "Replicas", "Ready", "Busy", "Reason", "BusyPermille", "QueueMs", "Age"]
+                );
+                let scale = serde_json::json!({
+                    "specReplicasPath": ".spec.replicas",
+                    "statusReplicasPath": ".status.replicas",
+                    "labelSelectorPath": ".status.selector",
+                });
+                assert_eq!(version["subresources"]["scale"], scale);
+            }
             _ => assert_eq!(columns, ["Curve", "Constraints", "Ready", "Reason", "Resident", "Insecure", "Age"]),
         }
         let conditions = &definition.schema()["properties"]["status"]["properties"]["conditions"];
@@ -122,7 +156,8 @@ fn names_columns_and_subresources_are_as_designed() {
 #[test]
 fn the_immutability_rule_covers_the_spec() {
     let definitions = definitions();
-    let spec = &definitions[1].schema()["properties"]["spec"];
+    let job = definitions.iter().find(|definition| definition.kind == "ProofJob").unwrap();
+    let spec = &job.schema()["properties"]["spec"];
     let mut covered: Vec<&str> = proofmill_crds::rules::JOB_IMMUTABLE_FIELDS.to_vec();
     covered.extend(["suspend", "priority", "ttlSecondsAfterFinished"]);
     covered.sort_unstable();
@@ -143,12 +178,13 @@ fn the_rules_compile_know_their_variables_and_stay_cheap() {
                 assert!(!rule["message"].as_str().unwrap().contains('\n'), "{path}: a message of two lines");
                 let program =
                     cel::cel::Program::compile(rule_text).unwrap_or_else(|e| panic!("{path}: {rule_text}: {e}"));
-                // x, o, c are the rules' own variables over lists.
-                let known = |name: &&str| ["self", "oldSelf", "x", "o", "c"].contains(name);
+                // x, o, c, k are the rules' own variables over lists and keys.
+                let known = |name: &&str| ["self", "oldSelf", "x", "o", "c", "k"].contains(name);
                 assert!(program.references().variables().iter().all(known), "{path}: {rule_text}");
                 // This estimate knows only the bounds of fields directly below: of a list further down it assumes 1,000
                 // items, where `status.conditions` has at most 16.
-                if path == "ProofJob" {
+                // Nor does it know that a name has a bound, which the server does.
+                if path == "ProofJob" || path == "ProverPool" {
                     continue;
                 }
                 let warnings = cel::estimate_rule_cost(rule_text, &cel::compile_schema(node));

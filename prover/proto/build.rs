@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// Messages that `GET /status` also writes as JSON.
-const JSON_MESSAGES: [&str; 11] = [
+const JSON_MESSAGES: [&str; 13] = [
     "EngineStatus",
     "DeviceStatus",
     "LedgerEntry",
@@ -15,6 +15,8 @@ const JSON_MESSAGES: [&str; 11] = [
     "PhaseStatus",
     "OutcomeStatus",
     "KeyFailureStatus",
+    "Failure",
+    "CircuitFacts",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,6 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut builder = tonic_prost_build::configure()
         // Its bytes are private, so its `Debug` is written by hand.
         .skip_debug(["proofmill.v1.Input", "proofmill.v1.Input.source"])
+        .field_attribute("Failure.kind", "#[serde(serialize_with = \"crate::json::failure_kind\")]")
+        .field_attribute("CircuitFacts.key_digest", "#[serde(serialize_with = \"crate::json::hex\")]")
+        .field_attribute("CircuitFacts.verifying_key_digest", "#[serde(serialize_with = \"crate::json::hex\")]")
         .field_attribute("QueueStatus.priority", "#[serde(serialize_with = \"crate::json::priority\")]")
         .field_attribute("PartitionStatus.priority", "#[serde(serialize_with = \"crate::json::priority\")]")
         .field_attribute("PartitionStatus.state", "#[serde(serialize_with = \"crate::json::state\")]");

@@ -113,7 +113,7 @@ impl Bench<'_> {
 
     /// A whole `prover run` with the key imported already: its wall time and peak memory.
     fn first_proof(&self, key: &ProvingKey) -> Result<(Cost, u64), CliError> {
-        let digest = crate::hex::encode(&key.info().source_digest);
+        let digest = proofmill_crds::hex::encode(&key.info().source_digest);
         let manifest = self.folder.join("bench.json");
         let documents = json!({"apiVersion": "v1", "kind": "List", "items": [
             {

@@ -156,7 +156,7 @@ impl Circuits {
     }
 
     fn remember_verifying_key(&self, key: &Arc<ProvingKey>) {
-        let digest = key.verifying_key().digest();
+        let digest = key.verifying_key_digest();
         let mut keys = self.verifying_keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.retain(|_, key| key.strong_count() > 0);
         keys.insert(digest, Arc::downgrade(key));
@@ -213,8 +213,8 @@ impl Circuits {
         Err(bad_key(format!(
             "the zkey of circuit {circuit} holds another verifying key (SHA-256 {}) than spec.groth16.verifyingKey \
              ({}); one of the two files is not this circuit's",
-            crate::hex::encode(&found.digest()),
-            crate::hex::encode(&expected.digest())
+            proofmill_crds::hex::encode(&found.digest()),
+            proofmill_crds::hex::encode(&expected.digest())
         )))
     }
 

@@ -95,9 +95,9 @@ Examples:
   prover run -f circuit.yaml -f jobs.yaml --out proofs --trace trace.json
   kubectl get circuit,proofjob -o yaml | prover run -f -
 
-A manifest holds Circuit and ProofJob documents, the same that `kubectl apply` takes. Relative `file:` URLs are
-resolved from the manifest's folder. Each job leaves OUT/NAME/proof.json, public.json (both as snarkjs writes them)
-and proof.bin.")]
+A manifest holds Circuit and ProofJob documents, the same that `kubectl apply` takes; a ProverPool is left out.
+Relative `file:` URLs are resolved from the manifest's folder. Each job leaves OUT/NAME/proof.json, public.json (both
+as snarkjs writes them) and proof.bin.")]
 pub struct RunArgs {
     /// A manifest (YAML or JSON, several documents allowed); `-` is stdin. May be given several times.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]

@@ -20,11 +20,11 @@ use crate::circuits::Circuits;
 use crate::cli::ImportArgs;
 use crate::environment::Environment;
 use crate::error::CliError;
-use crate::hex;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::seconds;
 use crate::wiring;
+use proofmill_crds::hex;
 
 /// How often Ctrl-C is looked for.
 const INTERRUPT_POLL: Duration = Duration::from_millis(50);
@@ -94,7 +94,7 @@ fn report(args: &ImportArgs, key: &Arc<ProvingKey>, written: Option<[u8; 32]>, b
                 "keyBytes": info.bytes,
                 "partitionBytes": partition_bytes,
                 "partitions": 1,
-                "verifyingKeySha256": hex::encode(&key.verifying_key().digest()),
+                "verifyingKeySha256": hex::encode(&key.verifying_key_digest()),
                 "security": info.security.to_string(),
                 "insecure": insecure,
                 "milliseconds": begun.elapsed().as_millis() as u64,
@@ -111,7 +111,7 @@ fn report(args: &ImportArgs, key: &Arc<ProvingKey>, written: Option<[u8; 32]>, b
         ("public signals", info.public.to_string()),
         ("key bytes", info.bytes.to_string()),
         ("bytes a proof", partition_bytes.to_string()),
-        ("verifying key", hex::encode(&key.verifying_key().digest())),
+        ("verifying key", hex::encode(&key.verifying_key_digest())),
         ("security", info.security.to_string()),
     ];
     for (name, value) in rows {

@@ -20,7 +20,6 @@ pub mod dev;
 pub mod environment;
 pub mod error;
 pub mod export;
-pub mod hex;
 pub mod import;
 pub mod inputs;
 pub mod inspect;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proofmill_crds::documents::{self, Document, Job, ManifestError, Problem};
 use proofmill_crds::source::{Input as InputSpec, Source as SourceSpec};
-use proofmill_crds::{circuit, proof_job};
+use proofmill_crds::{Object, circuit, proof_job};
 use proofmill_engine::job::{Circuit, CircuitKind, Input, PartitionId, Priority, Source, Submission};
 use proofmill_groth16::device::simulated::SimulatedCircuit;
 use sha2::{Digest as _, Sha256};
@@ -45,9 +45,9 @@ pub fn plan(files: &[PathBuf], urls: FileUrls) -> Result<(Vec<PlannedJob>, Vec<S
     }
     documents::check_duplicates(&all).map_err(usage)?;
     let mut planned = Vec::new();
-    let mut remarks = Vec::new();
+    let mut remarks = pools(&all);
     for (sequence, job) in documents::jobs(&all).map_err(usage)?.iter().enumerate() {
-        let name = shown_name(job);
+        let name = shown_name(&job.document.object);
         if job.job.spec.suspend {
             remarks.push(format!("{name} is suspended (spec.suspend): left out"));
             continue;
@@ -55,6 +55,12 @@ pub fn plan(files: &[PathBuf], urls: FileUrls) -> Result<(Vec<PlannedJob>, Vec<S
         planned.push(plan_job(job, name, sequence as u64, urls)?);
     }
     Ok((planned, remarks))
+}
+
+/// A remark for each pool: the same files serve a cluster, where pods are to be had.
+fn pools(documents: &[Document]) -> Vec<String> {
+    let pools = documents.iter().map(|document| &document.object).filter(|object| object.kind() == "ProverPool");
+    pools.map(|pool| format!("{} is a ProverPool, which only a cluster has: left out", shown_name(pool))).collect()
 }
 
 fn plan_job(job: &Job<'_>, name: String, sequence: u64, urls: FileUrls) -> Result<PlannedJob, CliError> {
@@ -140,7 +146,8 @@ fn plan_input(job: &Job<'_>, input: &InputSpec, urls: FileUrls) -> Result<Input,
     if let Some(bytes) = input.inline_bytes() {
         let actual: [u8; 32] = Sha256::digest(&bytes).into();
         if sha256.is_some_and(|expected| expected != actual) {
-            let message = format!("the inline bytes have the SHA-256 {}, not this one", crate::hex::encode(&actual));
+            let message =
+                format!("the inline bytes have the SHA-256 {}, not this one", proofmill_crds::hex::encode(&actual));
             return Err(problem(job.document, "spec.input.sha256", message));
         }
         return Ok(Input::Inline(Arc::from(bytes)));
@@ -197,8 +204,7 @@ fn request_digest(circuit: &Circuit, input: &Input) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn shown_name(job: &Job<'_>) -> String {
-    let object = &job.document.object;
+fn shown_name(object: &Object) -> String {
     match object.namespace() {
         "default" => object.name().to_owned(),
         namespace => format!("{namespace}/{}", object.name()),

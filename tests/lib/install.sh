@@ -39,3 +39,12 @@ install_moto() {
     fi
     export PROOFMILL_TEST_MOTO=$dir/bin/moto_server
 }
+
+# helm_program: helm from PATH, or the one that tests/cluster builds; nothing if there is none.
+helm_program() {
+    local built
+    command -v helm && return
+    for built in "$cache"/cluster-*/bin/helm; do
+        [ -x "$built" ] && echo "$built" && return
+    done
+}

@@ -2,7 +2,9 @@
 passed=0 failed=0 skipped=0
 failures=() skips=()
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+# What a part has started is ended however the run ends.
+cleanups=()
+trap 'for cleanup in "${cleanups[@]}"; do $cleanup; done; rm -rf "$logs"' EXIT
 begun=$SECONDS
 
 section() { echo; echo "== $1"; }
@@ -29,7 +31,7 @@ skip() {
 }
 
 # cargo_tests NAME ARGUMENTS...: runs cargo test over the workspace and counts what it ran. A test that cannot run here
-# prints a line "SKIPPED name: reason".
+# prints a line "SKIPPED name: reason". With `within` set, the command that runs cargo.
 cargo_tests() {
     local name=$1 at=$SECONDS
     shift
@@ -37,7 +39,8 @@ cargo_tests() {
         skip "$name" "there is no such test yet"
         return
     fi
-    cargo test --release --workspace --all-features --no-fail-fast "$@" -- --show-output >"$logs/tests" 2>&1
+    # shellcheck disable=SC2086
+    ${within:-} cargo test --release --workspace --all-features --no-fail-fast "$@" -- --show-output >"$logs/tests" 2>&1
     local code=$? p f i s
     p=$(sed -n 's/^test result: .* \([0-9]*\) passed; .*/\1/p' "$logs/tests" | awk '{n += $1} END {print n + 0}')
     f=$(sed -n 's/^test result: .* \([0-9]*\) failed; .*/\1/p' "$logs/tests" | awk '{n += $1} END {print n + 0}')

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{MAX_DOCUMENTS, scalar};
 use crate::validate::{printable, quoted};
 
-/// Deepest nesting; our deepest object has 7 levels, and the walks over trees recurse.
+/// Deepest nesting, since the walks over trees recurse; the deepest that our objects need is a pod's spec within a pool.
 const MAX_DEPTH: usize = 48;
 
 /// What a node weighs beside its text: about the memory that it takes.

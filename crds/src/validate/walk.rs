@@ -20,14 +20,17 @@ pub(super) struct Walker<'a> {
 impl Walker<'_> {
     /// Checks `value` against `schema` and returns it as the server would store it.
     pub(super) fn walk(&mut self, schema: &Value, value: Value, path: &str) -> Value {
-        match (schema["type"].as_str().unwrap_or_default(), value) {
-            ("object", Value::Object(map)) => Value::Object(self.object(schema, map, path)),
-            ("array", Value::Array(items)) => Value::Array(self.array(schema, items, path)),
-            ("string", Value::String(string)) => {
+        match (kind(schema), value) {
+            (ANYTHING, Value::Object(map)) => Value::Object(map),
+            (INT_OR_STRING, Value::String(string)) | ("string", Value::String(string)) => {
                 self.string(schema, &string, path);
                 Value::String(string)
             }
-            ("integer", Value::Number(number)) => self.integer(schema, number, path),
+            (INT_OR_STRING, Value::Number(number)) | ("integer", Value::Number(number)) => {
+                self.integer(schema, number, path)
+            }
+            ("object", Value::Object(map)) => Value::Object(self.object(schema, map, path)),
+            ("array", Value::Array(items)) => Value::Array(self.array(schema, items, path)),
             ("boolean", Value::Bool(bool)) => Value::Bool(bool),
             (expected, value) => {
                 self.wrong_type(expected, &value, path);
@@ -52,6 +55,10 @@ impl Walker<'_> {
                 None => {}
             }
         }
+        if schema["additionalProperties"].is_object() {
+            result.extend(self.entries(schema, map, path));
+            return result;
+        }
         for name in map.keys() {
             if self.is_full() {
                 break;
@@ -68,6 +75,23 @@ impl Walker<'_> {
         result
     }
 
+    /// The entries of a mapping whose keys are the user's.
+    fn entries(&mut self, schema: &Value, map: Map<String, Value>, path: &str) -> Map<String, Value> {
+        if let Some(max) = schema["maxProperties"].as_u64()
+            && map.len() as u64 > max
+        {
+            self.report(path, format!("must have at most {max} entries, not {}", map.len()));
+            return Map::new();
+        }
+        let entries = map.into_iter().filter(|(_, value)| !value.is_null());
+        entries
+            .map(|(key, value)| {
+                let value = self.walk(&schema["additionalProperties"], value, &join(path, &text::shown(&key)));
+                (key, value)
+            })
+            .collect()
+    }
+
     fn array(&mut self, schema: &Value, items: Vec<Value>, path: &str) -> Vec<Value> {
         if let Some(max) = schema["maxItems"].as_u64()
             && items.len() as u64 > max
@@ -80,17 +104,25 @@ impl Walker<'_> {
             .enumerate()
             .map(|(index, item)| self.walk(&schema["items"], item, &format!("{path}[{index}]")))
             .collect();
-        if let Some(keys) = schema["x-kubernetes-list-map-keys"].as_array() {
-            let keys: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
-            let identity = |item: &Value| keys.iter().map(|key| item[*key].to_string()).collect::<Vec<_>>();
-            let mut seen = std::collections::BTreeSet::new();
-            for (index, item) in items.iter().enumerate() {
-                if !seen.insert(identity(item)) {
-                    self.report(&format!("{path}[{index}]"), format!("another item has the same {}", keys.join(", ")));
-                }
+        match (schema["x-kubernetes-list-type"].as_str(), schema["x-kubernetes-list-map-keys"].as_array()) {
+            (Some("set"), _) => self.duplicates(&items, path, "is the same", Value::to_string),
+            (_, Some(keys)) => {
+                let keys: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
+                let identity = |item: &Value| keys.iter().map(|key| item[*key].to_string()).collect::<Vec<_>>();
+                self.duplicates(&items, path, &format!("has the same {}", keys.join(", ")), identity);
             }
+            _ => {}
         }
         items
+    }
+
+    fn duplicates<I: Ord>(&mut self, items: &[Value], path: &str, same: &str, identity: impl Fn(&Value) -> I) {
+        let mut seen = std::collections::BTreeSet::new();
+        for (index, item) in items.iter().enumerate() {
+            if !seen.insert(identity(item)) {
+                self.report(&format!("{path}[{index}]"), format!("another item {same}"));
+            }
+        }
     }
 
     fn string(&mut self, schema: &Value, string: &str, path: &str) {
@@ -133,7 +165,11 @@ impl Walker<'_> {
         // JSON knows one kind of number: 3.0 is the integer 3. Beyond 2^53 a float is not exact.
         let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() <= 2f64.powi(53));
         let Some(integer) = number.as_i64().or(float.map(|f| f as i64)) else {
-            let what = if number.is_f64() { "must be an integer" } else { "must be an integer of at most 64 bits" };
+            let what = match (kind(schema), number.is_f64()) {
+                (INT_OR_STRING, true) => "must be an integer or a string (write it in quotes)",
+                (_, true) => "must be an integer",
+                _ => "must be an integer of at most 64 bits",
+            };
             self.report(path, what);
             return Value::Number(number);
         };
@@ -153,7 +189,8 @@ impl Walker<'_> {
 
     fn wrong_type(&mut self, expected: &str, value: &Value, path: &str) {
         let expected = match expected {
-            "object" => "a mapping",
+            "object" | ANYTHING => "a mapping",
+            INT_OR_STRING => "an integer or a string",
             "array" => "a list",
             "string" => "a string",
             "integer" => "an integer",
@@ -179,6 +216,24 @@ impl Walker<'_> {
     }
 }
 
+/// What [`kind`] says of a mapping of anything.
+const ANYTHING: &str = "anything";
+
+/// What [`kind`] says of a quantity.
+const INT_OR_STRING: &str = "integer or string";
+
+/// A schema's type, with names for what Kubernetes adds to JSON schema.
+fn kind(schema: &Value) -> &str {
+    let is = |name: &str| schema[name] == true;
+    if is("x-kubernetes-preserve-unknown-fields") {
+        ANYTHING
+    } else if is("x-kubernetes-int-or-string") {
+        INT_OR_STRING
+    } else {
+        schema["type"].as_str().unwrap_or_default()
+    }
+}
+
 fn required(schema: &Value, name: &str) -> bool {
     schema["required"].as_array().is_some_and(|names| names.iter().any(|n| n == name))
 }
@@ -198,6 +253,18 @@ fn expectation(pattern: &str) -> String {
         }
         rules::DATA_KEY => "must be a key of letters, digits, '-', '_' and '.'".to_owned(),
         rules::CAMEL_CASE => "must be one word in CamelCase".to_owned(),
+        rules::QUANTITY => "must be a quantity such as 2, 500m or 16Gi".to_owned(),
+        rules::SIZE => "must be a size such as 512Mi or 16Gi".to_owned(),
+        rules::LABEL_VALUE => {
+            "must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit".to_owned()
+        }
+        rules::ENV_NAME => "must be a name of letters, digits and '_', not starting with a digit".to_owned(),
+        rules::NO_SPACE => "must not hold spaces".to_owned(),
+        rules::URL_PREFIX => {
+            "must be http(s)://HOST/FOLDER/, s3://BUCKET/FOLDER/, gs:// or az:// alike, without spaces, query, user name or \
+             password"
+                .to_owned()
+        }
         rules::DECIMAL => "must be a decimal number".to_owned(),
         other => format!("must match {other}"),
     }

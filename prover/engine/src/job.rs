@@ -173,6 +173,8 @@ pub struct PartitionProof {
     pub input_digest: [u8; 32],
     /// SHA-256 of the zkey as fetched.
     pub key_digest: [u8; 32],
+    /// SHA-256 of the verifying key.
+    pub verifying_key_digest: [u8; 32],
     /// Whether anyone could have forged this proof.
     pub insecure_key: bool,
     /// The device that made it.
@@ -217,7 +219,7 @@ pub struct Timings {
 }
 
 /// Why there is no proof.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// What kind of cause, which decides about retries and exit codes.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use proofmill_groth16::curve::Curve;
 use serde::{Serialize, Serializer};
 
-use crate::job::{PartitionId, PartitionState, Priority};
+use crate::job::{Failure, PartitionId, PartitionState, Priority};
 
 /// Everything.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -27,14 +28,39 @@ pub struct Snapshot {
     pub memory: BTreeMap<&'static str, u64>,
     /// Resident circuits by name: bytes.
     pub keys: BTreeMap<String, u64>,
+    /// What the keys of resident circuits say of themselves, by name.
+    pub circuits: BTreeMap<String, CircuitFacts>,
     /// Why the last load of a circuit failed, by name, until one succeeds.
-    pub key_failures: BTreeMap<String, String>,
+    pub key_failures: BTreeMap<String, Failure>,
     /// Duration of phases by (circuit, phase).
     #[serde(serialize_with = "pairs")]
     pub phases: BTreeMap<(String, &'static str), Histogram>,
     /// Ended partitions by (circuit, outcome).
     #[serde(serialize_with = "pairs")]
     pub outcomes: BTreeMap<(String, &'static str), u64>,
+}
+
+/// What a circuit's key says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CircuitFacts {
+    /// The curve.
+    pub curve: Curve,
+    /// SHA-256 of the zkey as fetched.
+    pub key_digest: [u8; 32],
+    /// SHA-256 of the verifying key.
+    pub verifying_key_digest: [u8; 32],
+    /// Constraints, the rows of the public inputs not included.
+    pub constraints: u32,
+    /// Base-2 logarithm of the evaluation domain.
+    pub domain_log: u32,
+    /// Public signals, the constant 1 not included.
+    pub public: u32,
+    /// Bytes of the key in memory.
+    pub key_bytes: u64,
+    /// Bytes that one partition needs beside the key, on the device that needs most.
+    pub partition_bytes: u64,
+    /// Whether anyone could forge its proofs.
+    pub insecure: bool,
 }
 
 /// One device.

@@ -114,6 +114,15 @@ impl ProvingKey {
         }
     }
 
+    /// SHA-256 of the verifying key, as [`VerifyingKey::digest`] makes it.
+    pub fn verifying_key_digest(&self) -> [u8; 32] {
+        let digest = || self.verifying_key().digest();
+        match self {
+            Self::Bn254(key) => key.verifying_key_digest(digest),
+            Self::Bls12381(key) => key.verifying_key_digest(digest),
+        }
+    }
+
     /// Compares every section with its digest. Reads the whole file.
     pub fn verify_digests(&self) -> Result<(), KeyFileError> {
         match self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proofmill_engine::engine::PartitionEvent;
 use proofmill_engine::job::{Failure, FailureKind, PartitionId, PartitionProof, PartitionState, Priority, Timings};
-use proofmill_engine::snapshot::{DeviceSnapshot, PartitionSnapshot, Snapshot};
+use proofmill_engine::snapshot::{CircuitFacts, DeviceSnapshot, PartitionSnapshot, Snapshot};
 use proofmill_groth16::proof::Proof;
 use proofmill_proto::v1;
 
@@ -33,7 +33,11 @@ pub fn status(snapshot: &Snapshot, version: &str, resident: Option<u64>, with_pa
         circuits: snapshot
             .keys
             .iter()
-            .map(|(name, bytes)| v1::CircuitStatus { name: name.clone(), resident_bytes: *bytes })
+            .map(|(name, bytes)| v1::CircuitStatus {
+                name: name.clone(),
+                resident_bytes: *bytes,
+                facts: snapshot.circuits.get(name).map(circuit_facts),
+            })
             .collect(),
         phases: snapshot
             .phases
@@ -57,7 +61,7 @@ pub fn status(snapshot: &Snapshot, version: &str, resident: Option<u64>, with_pa
         key_failures: snapshot
             .key_failures
             .iter()
-            .map(|(circuit, message)| v1::KeyFailureStatus { circuit: circuit.clone(), message: message.clone() })
+            .map(|(circuit, why)| v1::KeyFailureStatus { circuit: circuit.clone(), failure: Some(failure(why)) })
             .collect(),
     }
 }
@@ -129,6 +133,20 @@ fn device(device: &DeviceSnapshot) -> v1::DeviceStatus {
     }
 }
 
+fn circuit_facts(facts: &CircuitFacts) -> v1::CircuitFacts {
+    v1::CircuitFacts {
+        curve: facts.curve.snarkjs_name().to_owned(),
+        key_digest: facts.key_digest.to_vec(),
+        verifying_key_digest: facts.verifying_key_digest.to_vec(),
+        constraints: facts.constraints,
+        domain_log: facts.domain_log,
+        public_signals: facts.public,
+        key_bytes: facts.key_bytes,
+        partition_bytes: facts.partition_bytes,
+        insecure_key: facts.insecure,
+    }
+}
+
 fn proof(proof: &PartitionProof) -> v1::PartitionProof {
     v1::PartitionProof {
         proof: match &proof.proof {
@@ -139,6 +157,7 @@ fn proof(proof: &PartitionProof) -> v1::PartitionProof {
         curve: proof.curve.map_or_else(String::new, |curve| curve.snarkjs_name().to_owned()),
         input_digest: proof.input_digest.to_vec(),
         key_digest: proof.key_digest.to_vec(),
+        verifying_key_digest: proof.verifying_key_digest.to_vec(),
         insecure_key: proof.insecure_key,
         device: proof.device.clone(),
         timings: Some(timings(&proof.timings)),

@@ -1,5 +1,7 @@
 use proofmill_engine::snapshot::Histogram;
 
+use proofmill_groth16::curve::Curve;
+
 use super::*;
 
 const STATES: [PartitionState; 11] = [
@@ -99,7 +101,19 @@ fn status_carries_every_part() {
     snapshot.phases.insert(("c".into(), "ntt"), histogram);
     snapshot.outcomes.insert(("c".into(), "succeeded"), 13);
 
-    snapshot.key_failures.insert("d".into(), "why".into());
+    let facts = CircuitFacts {
+        curve: Curve::Bn254,
+        key_digest: [0xab; 32],
+        verifying_key_digest: [0xcd; 32],
+        constraints: 15,
+        domain_log: 16,
+        public: 17,
+        key_bytes: 18,
+        partition_bytes: 19,
+        insecure: true,
+    };
+    snapshot.circuits.insert("c".into(), facts);
+    snapshot.key_failures.insert("d".into(), Failure { kind: FailureKind::BadKey, message: "why".into() });
     let json = serde_json::to_value(status(&snapshot, "1.2.3", Some(14), true)).unwrap();
     let mut buckets = vec![0; 17];
     buckets[16] = 1;
@@ -117,9 +131,12 @@ fn status_carries_every_part() {
                             "state": "Proving", "sinceUs": 4}],
             "queues": [{"stage": "synthesis", "priority": "Low", "depth": 6}],
             "memory": [{"use": "keys", "bytes": 10}, {"use": "resident", "bytes": 14}],
-            "circuits": [{"name": "c", "residentBytes": 11}],
+            "circuits": [{"name": "c", "residentBytes": 11, "facts": {
+                "curve": "bn128", "keyDigest": "ab".repeat(32), "verifyingKeyDigest": "cd".repeat(32), "constraints": 15,
+                "domainLog": 16, "publicSignals": 17, "keyBytes": 18, "partitionBytes": 19, "insecureKey": true,
+            }}],
             "phases": [{"circuit": "c", "phase": "ntt", "buckets": buckets, "sumUs": 12}],
-            "keyFailures": [{"circuit": "d", "message": "why"}],
+            "keyFailures": [{"circuit": "d", "failure": {"kind": "BadKey", "message": "why"}}],
             "outcomes": [{"circuit": "c", "outcome": "succeeded", "count": 13}],
         })
     );

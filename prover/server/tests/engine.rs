@@ -102,7 +102,7 @@ async fn a_job_is_proved_and_everything_shows_it() {
     let (_, _, json) = get(http, "/status").await;
     let status: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(status["devices"][0]["id"], "simulated-0");
-    assert_eq!(status["circuits"][0], serde_json::json!({"name": "sim", "residentBytes": 1000}));
+    assert_eq!(status["circuits"][0], serde_json::json!({"name": "sim", "residentBytes": 1000, "facts": null}));
     assert_eq!(status["bootId"], client.status(false).await.unwrap().boot_id);
     let (_, _, metrics) = get(http, "/metrics").await;
     assert!(metrics.contains("proofmill_partitions_total{circuit=\"sim\",outcome=\"succeeded\"}"), "{metrics}");

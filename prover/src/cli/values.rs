@@ -80,7 +80,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A SHA-256 from 64 hexadecimal digits.
 pub fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
-    crate::hex::decode_sha256(text).ok_or_else(|| "needs 64 hexadecimal digits".into())
+    proofmill_crds::hex::decode_sha256(text).ok_or_else(|| "needs 64 hexadecimal digits".into())
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use proofmill_sources::url::{Scheme, SourceUrl};
 use proofmill_sources::{FetchError, Fetcher};
 
 use crate::error::CliError;
-use crate::hex;
 use crate::inputs::fetch_failure;
 use crate::interrupt::Interrupt;
 use crate::manifest::PlannedJob;
 use crate::results::JobFailure;
+use proofmill_crds::hex;
 
 /// Inputs up to this size travel with the submission.
 const INLINE_LIMIT: u64 = 1 << 20;

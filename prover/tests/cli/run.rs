@@ -181,6 +181,19 @@ fn suspended_jobs_are_left_out() {
     place.run(&["run", "-f", &manifest]).expect(0).says("later is suspended").says("now: proved");
 }
 
+/// A cluster's files work here too.
+#[test]
+fn pools_are_left_out() {
+    let place = Place::new();
+    let manifest = root().join("examples/pool.yaml");
+    place
+        .run(&["run", "-f", manifest.to_str().unwrap()])
+        .expect(0)
+        .says("default is a ProverPool, which only a cluster has: left out")
+        .says("gpu is a ProverPool")
+        .says("pooled: proved");
+}
+
 #[test]
 fn an_output_folder_that_cannot_be_written() {
     let place = Place::new();

@@ -9,6 +9,7 @@ use super::budget::Holdings;
 use crate::engine::PartitionEvent;
 use crate::job::{Circuit, Failure, Input, PartitionId, PartitionProof, Timings};
 use crate::meter::Usage;
+use crate::snapshot::CircuitFacts;
 
 /// A submission's number: the engine's own name for one try at one partition.
 pub type Ticket = u64;
@@ -36,6 +37,8 @@ pub struct KeyFacts {
     pub working_sets: Vec<WorkingSet>,
     /// Synthesis proves that the witness satisfies all constraints.
     pub checks_constraints: bool,
+    /// What the key says of itself; `None` for simulated circuits.
+    pub circuit: Option<CircuitFacts>,
 }
 
 /// How the verification of a proof ended.

@@ -249,7 +249,7 @@ impl Core {
         key.warm = false;
         let name = key.circuit.name.clone();
         let users: Vec<Order> = key.users.iter().copied().collect();
-        self.keys.failed(name, failure.message.clone());
+        self.keys.failed(name, failure.clone());
         for order in users {
             self.end(order.ticket, Err(failure.clone()));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::budget::Grant;
 use super::event::{KeyFacts, KeyId};
 use super::partition::Order;
-use crate::job::Circuit;
+use crate::job::{Circuit, Failure};
 
 /// Circuits whose last failure is kept: names come from clients.
 const FAILURES: usize = 256;
@@ -88,7 +88,7 @@ pub(super) struct Keys {
     by_name: BTreeMap<String, Vec<KeyId>>,
     next: KeyId,
     /// Why the last load of a circuit failed, by name, until one succeeds; of so many circuits at most.
-    pub failures: BTreeMap<String, String>,
+    pub failures: BTreeMap<String, Failure>,
 }
 
 impl Keys {
@@ -124,11 +124,11 @@ impl Keys {
     }
 
     /// Keeps why a load failed.
-    pub fn failed(&mut self, name: String, message: String) {
+    pub fn failed(&mut self, name: String, failure: Failure) {
         if self.failures.len() >= FAILURES && !self.failures.contains_key(&name) {
             self.failures.pop_first();
         }
-        self.failures.insert(name, message);
+        self.failures.insert(name, failure);
     }
 
     pub fn get(&self, id: KeyId) -> Option<&Key> {

@@ -123,7 +123,7 @@ impl Core {
             );
             match user {
                 Some(user) => self.fail(user.ticket, FailureKind::MemoryBudget, message),
-                None => self.give_up_preload(id, message),
+                None => self.give_up_preload(id, Failure { kind: FailureKind::MemoryBudget, message }),
             }
             return Some(());
         }
@@ -225,11 +225,11 @@ impl Core {
         Ok(())
     }
 
-    fn give_up_preload(&mut self, id: KeyId, message: String) {
+    fn give_up_preload(&mut self, id: KeyId, failure: Failure) {
         let Some(key) = self.keys.get_mut(id) else { return };
         key.warm = false;
         let name = key.circuit.name.clone();
-        self.keys.failed(name, message);
+        self.keys.failed(name, failure);
         self.forget(id);
     }
 

@@ -36,6 +36,8 @@ impl Core {
         for (_, key) in self.keys.iter() {
             if let Some(bytes) = key.grant.as_ref().map(Grant::bytes) {
                 *snapshot.keys.entry(key.circuit.name.clone()).or_default() += bytes;
+                let facts = key.facts.circuit.clone().map(|facts| (key.circuit.name.clone(), facts));
+                snapshot.circuits.extend(facts);
             }
         }
         self.list_partitions(&mut snapshot);

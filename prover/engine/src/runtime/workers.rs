@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use proofmill_groth16::device::{Blinding, DeviceError, Phase};
+use proofmill_groth16::device::{Blinding, DeviceError, Phase, WorkingSet};
 use proofmill_groth16::key::layout::KeyFileError;
 use proofmill_groth16::key::{CircuitKey, KeySecurity, ProvingKey};
 use proofmill_groth16::verify::{VerifyError, verify_partition};
@@ -18,6 +18,7 @@ use crate::engine::Config;
 use crate::job::{Failure, FailureKind, PartitionProof, Timings};
 use crate::meter::{self, Meter, Usage};
 use crate::parts::LoadedCircuit;
+use crate::snapshot::CircuitFacts;
 
 /// Helpers yield to the device's own threads.
 const HELPER_NICE: i32 = 5;
@@ -176,18 +177,36 @@ fn load(shared: &Shared, slot: usize, _: &Meter, (key, whole): (KeyId, bool)) {
         if shared.refuse_insecure_keys {
             refuse_insecure(&circuit.name, &loaded)?;
         }
-        let facts = guarded("sizing the circuit", || {
-            Ok(KeyFacts {
-                resident: loaded.resident,
-                scratch: loaded.synthesizer.working_memory(),
-                working_sets: shared.devices.iter().map(|device| device.working_set(&loaded.key)).collect(),
-                checks_constraints: loaded.synthesizer.checks_constraints(),
-            })
-        })?;
+        let facts = guarded("sizing the circuit", || Ok(facts(shared, &loaded)))?;
         shared.store.loaded(key, loaded);
         Ok(facts)
     });
     shared.event(Event::KeyLoaded { key, slot, started, result });
+}
+
+fn facts(shared: &Shared, loaded: &LoadedCircuit) -> KeyFacts {
+    let scratch = loaded.synthesizer.working_memory();
+    let working_sets: Vec<WorkingSet> = shared.devices.iter().map(|device| device.working_set(&loaded.key)).collect();
+    let circuit = match &loaded.key {
+        CircuitKey::Simulated(_) => None,
+        CircuitKey::Groth16(key) => {
+            let info = key.info();
+            let most = working_sets.iter().map(|set| set.evaluations.saturating_add(set.host)).max().unwrap_or(0);
+            Some(CircuitFacts {
+                curve: info.curve,
+                key_digest: info.source_digest,
+                verifying_key_digest: key.verifying_key_digest(),
+                constraints: info.constraints,
+                domain_log: info.domain_log,
+                public: info.public,
+                key_bytes: loaded.resident,
+                partition_bytes: scratch.saturating_add(most),
+                insecure: info.security != KeySecurity::Contributed,
+            })
+        }
+    };
+    let checks_constraints = loaded.synthesizer.checks_constraints();
+    KeyFacts { resident: loaded.resident, scratch, working_sets, checks_constraints, circuit }
 }
 
 fn refuse_insecure(circuit: &str, loaded: &LoadedCircuit) -> Result<(), Failure> {
@@ -345,20 +364,18 @@ fn finish(shared: &Shared, slot: usize, meter: &Meter, FinishJob { ticket, devic
     });
     let verdict = match verified {
         Ok(true) => {
-            let (curve, key_digest, insecure_key) = match &circuit.key {
-                CircuitKey::Groth16(key) => {
-                    let info = key.info();
-                    (Some(info.curve), info.source_digest, info.security != KeySecurity::Contributed)
-                }
-                CircuitKey::Simulated(_) => (None, [0; 32], false),
+            let key = match &circuit.key {
+                CircuitKey::Groth16(key) => Some((key.info(), key.verifying_key_digest())),
+                CircuitKey::Simulated(_) => None,
             };
             Verdict::Valid(Box::new(PartitionProof {
                 proof,
                 public_signals,
-                curve,
+                curve: key.map(|(info, _)| info.curve),
                 input_digest: Sha256::digest(&input).into(),
-                key_digest,
-                insecure_key,
+                key_digest: key.map_or([0; 32], |(info, _)| info.source_digest),
+                verifying_key_digest: key.map_or([0; 32], |(_, digest)| digest),
+                insecure_key: key.is_some_and(|(info, _)| info.security != KeySecurity::Contributed),
                 device: String::new(),
                 timings: Timings::default(),
             }))

@@ -33,6 +33,8 @@ pub struct KeyFile<S: Suite> {
     info: KeyInfo,
     /// Made when the first proof is verified.
     verifier: OnceLock<Prepared<S>>,
+    /// Made when it is first asked for.
+    verifying_key_digest: OnceLock<[u8; 32]>,
     suite: PhantomData<S>,
 }
 
@@ -92,6 +94,7 @@ impl RawKeyFile {
             header: self.header,
             info,
             verifier: OnceLock::new(),
+            verifying_key_digest: OnceLock::new(),
             suite: PhantomData,
         };
         key.check_indices()?;
@@ -154,6 +157,11 @@ impl<S: Suite> KeyFile<S> {
             delta2: g2[2],
             ic: ic.map(bytemuck::pod_read_unaligned).collect(),
         }
+    }
+
+    /// SHA-256 of the verifying key; `digest` makes it the first time.
+    pub(super) fn verifying_key_digest(&self, digest: impl FnOnce() -> [u8; 32]) -> [u8; 32] {
+        *self.verifying_key_digest.get_or_init(digest)
     }
 
     /// The verifying key, prepared: two to three milliseconds the first time.

@@ -56,6 +56,7 @@ pub fn proof(message: &v1::PartitionProof) -> Result<PartitionProof, ClientError
         curve,
         input_digest: digest(&message.input_digest, "an input digest of a wrong size")?,
         key_digest: digest(&message.key_digest, "a key digest of a wrong size")?,
+        verifying_key_digest: digest(&message.verifying_key_digest, "a verifying key's digest of a wrong size")?,
         insecure_key: message.insecure_key,
         device: message.device.clone(),
         timings: message.timings.as_ref().map(timings).unwrap_or_default(),

@@ -106,6 +106,7 @@ fn proved(proof: Proof, curve: Option<Curve>) -> PartitionProof {
         curve,
         input_digest: [6; 32],
         key_digest: [7; 32],
+        verifying_key_digest: [8; 32],
         insecure_key: true,
         device: "cpu".into(),
         timings: Timings {
@@ -144,13 +145,14 @@ fn proofs_arrive_as_they_were() {
 #[test]
 fn proofs_that_make_no_sense_are_refused() {
     let Outcome::Proof(good) = told(Ok(proved(Proof::Simulated(1), None))) else { panic!("no proof") };
-    let spoilt: [fn(&mut v1::PartitionProof); 6] = [
+    let spoilt: [fn(&mut v1::PartitionProof); 7] = [
         |message| message.curve = "secp256k1".into(),
         |message| message.curve = "bn128".into(),
         |message| message.proof.truncate(7),
         |message| message.public_signals.truncate(33),
         |message| message.input_digest.truncate(31),
         |message| message.key_digest.clear(),
+        |message| message.verifying_key_digest.push(0),
     ];
     for spoil in spoilt {
         let mut message = good.clone();

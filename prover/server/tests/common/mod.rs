@@ -277,6 +277,7 @@ pub fn proof(tag: u64) -> PartitionProof {
         curve: None,
         input_digest: [1; 32],
         key_digest: [2; 32],
+        verifying_key_digest: [3; 32],
         insecure_key: false,
         device: "cpu".into(),
         timings: Default::default(),

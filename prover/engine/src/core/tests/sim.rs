@@ -355,6 +355,7 @@ impl Sim {
                 scratch: script.scratch,
                 working_sets: vec![script.set; self.canaries.len()],
                 checks_constraints: script.checks_constraints,
+                circuit: None,
             })
         };
         let load = script.load;

@@ -140,6 +140,7 @@ pub fn mk_proof() -> PartitionProof {
         curve: None,
         input_digest: [0; 32],
         key_digest: [0; 32],
+        verifying_key_digest: [0; 32],
         insecure_key: false,
         device: String::new(),
         timings: Timings::default(),

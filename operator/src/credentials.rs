@@ -1,0 +1,240 @@
+//! The certificates of [`crate::certificates`] in the cluster: the authority's Secret in the operator's namespace, each
+//! pool's Secret in the pool's, and the operator's own certificate in memory. Only a leader writes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+
+use crate::certificates::{
+    Authority, Cause, CertificateError, Identity, Lifetimes, Planned, SecretData, authority, leaf,
+};
+use crate::index::{Key, PoolObject};
+use crate::leader::Leadership;
+use crate::owner::{self, MANAGED_BY};
+use crate::pool::pod::tls_secret;
+use crate::{link, tls};
+
+/// The authority's Secret.
+pub const AUTHORITY: &str = "proofmill-authority";
+/// How often what is due is looked for.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Races with other replicas that are tried again at once.
+const TRIES: usize = 5;
+
+/// See the module.
+#[derive(Clone)]
+pub struct Credentials(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    namespace: String,
+    lifetimes: Lifetimes,
+    leadership: Leadership,
+    /// What links use.
+    tls: watch::Sender<link::Tls>,
+    held: tokio::sync::Mutex<Option<Held>>,
+    /// The pools whose Secrets are kept up, and when each is due.
+    pools: Mutex<HashMap<Key, (PoolObject, i64)>>,
+}
+
+struct Held {
+    authority: Authority,
+    look_again: i64,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The API server.
+    #[error("Secret {name}: {error}")]
+    Cluster {
+        /// Namespace and name.
+        name: Key,
+        /// Its words.
+        error: String,
+    },
+    /// A certificate could not be made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// What was made cannot be used.
+    #[error("the operator's own certificate: {0}")]
+    Unusable(String),
+    /// Somebody else's Secret has the name.
+    #[error("Secret {name} is not the operator's, and {problem}: fill it in or delete it")]
+    Foreign {
+        /// Namespace and name.
+        name: Key,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Credentials {
+    /// With the authority's Secret in `namespace`; links learn of new certificates through `tls`.
+    pub fn new(client: Client, namespace: &str, leadership: Leadership, tls: watch::Sender<link::Tls>) -> Self {
+        Self(Arc::new(Shared {
+            client,
+            namespace: namespace.to_owned(),
+            lifetimes: Lifetimes::default(),
+            leadership,
+            tls,
+            held: tokio::sync::Mutex::new(None),
+            pools: Mutex::default(),
+        }))
+    }
+
+    /// Makes sure that a pool's pods find their Secret, and keeps it up from now on.
+    pub async fn keep(&self, pool: &PoolObject) -> Result<(), CredentialsError> {
+        let key = &pool.meta.key;
+        let now = Timestamp::now().as_second();
+        let known = self.pools().get(key).is_some_and(|(known, due)| known.meta.uid == pool.meta.uid && now < *due);
+        if known {
+            return Ok(());
+        }
+        let due = self.renew_pool(pool, now).await?;
+        self.pools().insert(key.clone(), (pool.clone(), due));
+        Ok(())
+    }
+
+    /// A pool is gone; its Secret goes with it by its owner reference.
+    pub fn forget(&self, pool: &Key) {
+        self.pools().remove(pool);
+    }
+
+    /// Makes the operator's own certificate; links cannot be without it.
+    pub async fn begin(&self) -> Result<(), CredentialsError> {
+        let mut held = self.0.held.lock().await;
+        self.renew_authority(&mut held, Timestamp::now().as_second()).await
+    }
+
+    /// Renews whatever is due, for ever.
+    pub async fn renew(self) {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            if !self.0.leadership.holds() {
+                continue;
+            }
+            if let Err(error) = self.begin().await {
+                tracing::warn!("certificates were not renewed: {error}");
+                continue;
+            }
+            let now = Timestamp::now().as_second();
+            let due: Vec<PoolObject> =
+                self.pools().values().filter(|(_, due)| now >= *due).map(|(pool, _)| pool.clone()).collect();
+            for pool in due {
+                if let Err(error) = self.keep(&pool).await {
+                    tracing::warn!(pool = %pool.meta.key, "the pool's certificate was not renewed: {error}");
+                }
+            }
+        }
+    }
+
+    async fn renew_authority(&self, held: &mut Option<Held>, now: i64) -> Result<(), CredentialsError> {
+        if held.as_ref().is_some_and(|held| now < held.look_again) {
+            return Ok(());
+        }
+        let shared = &*self.0;
+        let name = Key { namespace: shared.namespace.clone(), name: AUTHORITY.to_owned() };
+        let mut made = None;
+        self.write(&name, None, |known| {
+            let (new, planned) = authority(known, now, &shared.lifetimes)?;
+            made = Some((new, planned.look_again));
+            Ok(planned)
+        })
+        .await?;
+        let Some((authority, look_again)) = made else { return Ok(()) };
+        let own = leaf(&Identity::Operator, None, &authority, now, &shared.lifetimes)?;
+        let config = tls::client(&own.data).map_err(CredentialsError::Unusable)?;
+        shared.tls.send_replace(Some(config));
+        // Every pool's list of authorities may be another one now.
+        self.pools().values_mut().for_each(|(_, due)| *due = 0);
+        *held = Some(Held { authority, look_again: look_again.min(own.look_again) });
+        Ok(())
+    }
+
+    /// Renews a pool's Secret; when it is due again.
+    async fn renew_pool(&self, pool: &PoolObject, now: i64) -> Result<i64, CredentialsError> {
+        let shared = &*self.0;
+        let mut held = shared.held.lock().await;
+        self.renew_authority(&mut held, now).await?;
+        let Some(held) = &*held else { return Ok(now) };
+        let name = pool.meta.key.sibling(&tls_secret(&pool.meta.key.name));
+        let identity = Identity::Engines(pool.meta.key.clone());
+        let plan = |known: Option<&SecretData>| leaf(&identity, known, &held.authority, now, &shared.lifetimes);
+        self.write(&name, Some(pool), plan).await
+    }
+
+    /// Writes what `plan` makes of a Secret, if it must be; when to look again.
+    async fn write(
+        &self,
+        name: &Key,
+        owner: Option<&PoolObject>,
+        mut plan: impl FnMut(Option<&SecretData>) -> Result<Planned, CertificateError>,
+    ) -> Result<i64, CredentialsError> {
+        let api: Api<Secret> = Api::namespaced(self.0.client.clone(), &name.namespace);
+        let failed = |error: String| CredentialsError::Cluster { name: name.clone(), error };
+        for _ in 0..TRIES {
+            let known = api.get_opt(&name.name).await.map_err(|error| failed(error.to_string()))?;
+            let data: Option<SecretData> = known.as_ref().map(|secret| {
+                secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+            });
+            // One that a user or another tool keeps is theirs to renew.
+            let labels = known.as_ref().and_then(|secret| secret.metadata.labels.as_ref());
+            if known.is_some() && labels.and_then(|labels| labels.get(MANAGED_BY.0)).is_none_or(|by| by != MANAGED_BY.1)
+            {
+                let planned = plan(data.as_ref())?;
+                return match planned.write {
+                    Some(Cause::Damaged(problem)) => Err(CredentialsError::Foreign { name: name.clone(), problem }),
+                    _ => Ok(planned.look_again),
+                };
+            }
+            let planned = plan(data.as_ref())?;
+            let Some(cause) = &planned.write else { return Ok(planned.look_again) };
+            if !self.0.leadership.holds() {
+                return Err(failed("this replica leads no more".to_owned()));
+            }
+            let version = known.and_then(|secret| secret.metadata.resource_version);
+            let secret = secret(name, owner, &planned.data, version.clone());
+            let written = match version {
+                None => api.create(&PostParams::default(), &secret).await,
+                Some(_) => api.replace(&name.name, &PostParams::default(), &secret).await,
+            };
+            match written {
+                Ok(_) => {
+                    tracing::info!(secret = %name, "written: {cause}");
+                    return Ok(planned.look_again);
+                }
+                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+        Err(failed("others keep writing it".to_owned()))
+    }
+
+    fn pools(&self) -> std::sync::MutexGuard<'_, HashMap<Key, (PoolObject, i64)>> {
+        self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn secret(name: &Key, owner: Option<&PoolObject>, data: &SecretData, version: Option<String>) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.name.clone()),
+            namespace: Some(name.namespace.clone()),
+            resource_version: version,
+            labels: Some(BTreeMap::from([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())])),
+            owner_references: owner.map(|pool| vec![owner::of("ProverPool", &pool.meta)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.iter().map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    }
+}

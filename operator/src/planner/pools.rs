@@ -1,0 +1,238 @@
+//! What becomes of a pool: the bridge between what the planner knows and [`crate::pool`], which decides.
+
+use std::time::Duration;
+
+use proofmill_crds::conditions::{ConditionStatus, types};
+
+use super::{Change, Command, Planner, Subject, Tended, apply};
+use crate::clock::Now;
+use crate::fleet::Engine;
+use crate::index::{HasMeta, Key, PodObject, PoolObject};
+use crate::jobs::failure;
+use crate::jobs::message;
+use crate::pool::{self, Checked, Demand, EngineView, Memory, NodeView, PodInput, PoolInput, Refusal};
+
+/// Figures alone are written at most so often.
+const FIGURES_EVERY: Duration = Duration::from_secs(10);
+
+/// A pool as the planner knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    /// Its object, as last seen.
+    pub object: PoolObject,
+    memory: Memory,
+    checked: Option<Checked>,
+    refusal: Option<Refusal>,
+    /// What it needed last is being done.
+    tending: bool,
+    /// How often that has failed in a row.
+    failures: u32,
+    /// Nothing is done before this.
+    after: Duration,
+    /// Figures alone are not written before this.
+    figures_after: Duration,
+}
+
+impl HasMeta for Pool {
+    fn meta(&self) -> &crate::index::Meta {
+        &self.object.meta
+    }
+}
+
+impl Pool {
+    fn new(object: PoolObject) -> Self {
+        Self {
+            object,
+            memory: Memory::default(),
+            checked: None,
+            refusal: None,
+            tending: false,
+            failures: 0,
+            after: Duration::ZERO,
+            figures_after: Duration::ZERO,
+        }
+    }
+
+    /// Why its pods take no work, if its status says so: reason and message.
+    pub fn trouble(&self) -> Option<(&str, &str)> {
+        let ready = self.object.status.conditions.iter().find(|c| c.type_ == types::READY)?;
+        (ready.status != ConditionStatus::True).then_some((&*ready.reason, &*ready.message))
+    }
+}
+
+impl Planner {
+    pub(super) fn see_pools(&mut self, change: Change<PoolObject>) {
+        let mut objects = self.pools.iter().map(|(key, pool)| (key.clone(), pool.object.clone())).collect();
+        for key in apply(&mut objects, change) {
+            match objects.remove(&key) {
+                None => {
+                    self.pools.remove(&key);
+                    self.commands.push(Command::ForgetPool(key.clone()));
+                }
+                Some(object) => match self.pools.get_mut(&key).filter(|pool| pool.object.meta.uid == object.meta.uid) {
+                    Some(pool) => pool.object = object,
+                    None => {
+                        self.pools.insert(key.clone(), Pool::new(object));
+                    }
+                },
+            }
+            self.touch_jobs_of(|job| job.object.meta.key.sibling(&job.object.spec.pool_ref.name) == key);
+            self.dirty.insert(Subject::Pool(key));
+        }
+    }
+
+    /// Pools whose pods change are looked at.
+    pub(super) fn touch_pools_of(&mut self, change: &Change<PodObject>) {
+        let pools = match change {
+            Change::Applied(pod) => vec![pod.meta.key.sibling(&pod.pool)],
+            Change::Deleted(key) => self.pods.get(key).map(|pod| key.sibling(&pod.pool)).into_iter().collect(),
+            Change::Listed(..) => self.pools.keys().cloned().collect(),
+        };
+        self.dirty.extend(pools.into_iter().map(Subject::Pool));
+    }
+
+    /// Decides what a pool needs now.
+    pub(super) fn look_at_pool(&mut self, key: &Key, now: &Now) {
+        self.preload(key);
+        let Some(pool) = self.pools.get(key).filter(|pool| !pool.tending) else { return };
+        if now.mono < pool.after {
+            self.look_again(Subject::Pool(key.clone()), pool.after);
+            return;
+        }
+        let input = PoolInput {
+            pool: &pool.object,
+            pods: self.pods_of(key).map(|pod| self.pod_input(pod, now)).collect(),
+            settings: &self.settings.pools,
+            checked: pool.checked.as_ref(),
+            refusal: pool.refusal.as_ref(),
+            demand: self.demand(pool, now),
+            memory: pool.memory,
+            now: now.wall.as_second(),
+        };
+        let plan = pool::plan(&input);
+        if let Some(wake) = plan.wake {
+            self.look_again(Subject::Pool(key.clone()), now.mono_at(wake));
+        }
+        let Some(pool) = self.pools.get_mut(key) else { return };
+        pool.memory = plan.memory;
+        let mut again = None;
+        let status = plan.status.filter(|write| {
+            let due = write.urgent || now.mono >= pool.figures_after;
+            if !due {
+                again = Some(pool.figures_after);
+            }
+            due
+        });
+        if !plan.actions.is_empty() || status.is_some() {
+            if status.is_some() {
+                pool.figures_after = now.mono + FIGURES_EVERY;
+            }
+            pool.tending = true;
+            let status = status.map(|write| Box::new(write.status));
+            let pool = Box::new(pool.object.clone());
+            self.commands.push(Command::Tend { pool, actions: plan.actions, status });
+        }
+        if let Some(at) = again {
+            self.look_again(Subject::Pool(key.clone()), at);
+        }
+    }
+
+    pub(super) fn see_tended(&mut self, key: &Key, uid: &str, news: Tended, now: &Now) {
+        let Some(pool) = self.pools.get_mut(key).filter(|pool| pool.object.meta.uid == uid) else { return };
+        pool.tending = false;
+        pool.checked = news.checked.or(pool.checked.take());
+        if news.created {
+            pool.refusal = None;
+        }
+        if let Some(message) = news.refused {
+            let times = pool.refusal.as_ref().map_or(0, |refusal| refusal.times) + 1;
+            pool.refusal = Some(Refusal { message, at: now.wall.as_second(), times });
+        }
+        let mut failed = news.failed;
+        match news.written {
+            Some(Ok(object)) => pool.object = object,
+            // A conflict: the watch brings what is there now.
+            Some(Err(_)) => failed = true,
+            None => {}
+        }
+        if failed {
+            pool.failures += 1;
+            pool.after = now.mono + failure::pause(pool.failures) / 4;
+        } else {
+            pool.failures = 0;
+        }
+        self.dirty.insert(Subject::Pool(key.clone()));
+        // What they wait for may read otherwise now.
+        self.touch_jobs_of(|job| job.object.meta.key.sibling(&job.object.spec.pool_ref.name) == *key);
+    }
+
+    /// Has every engine of a pool keep the pool's circuits in memory.
+    fn preload(&mut self, key: &Key) {
+        let Some(pool) = self.pools.get(key) else { return };
+        for name in &pool.object.spec.circuits {
+            let Some(circuit) = self.circuits.get(&key.sibling(name)) else { continue };
+            let Some(circuit) = message::circuit(name, &circuit.spec) else { continue };
+            let engines = self.engines.iter_mut().filter(|(_, engine)| engine.pool == *key);
+            for (pod, engine) in engines.filter(|(_, engine)| engine.connected.is_some() && !engine.draining) {
+                if engine.preloaded.insert(name.clone()) {
+                    self.commands.push(Command::Preload { pod: pod.clone(), circuit: Box::new(circuit.clone()) });
+                }
+            }
+        }
+    }
+
+    fn pods_of(&self, pool: &Key) -> impl Iterator<Item = &PodObject> {
+        let mine = move |pod: &&PodObject| pod.meta.key.namespace == pool.namespace && pod.pool == pool.name;
+        self.pods.values().filter(mine)
+    }
+
+    fn pod_input<'a>(&'a self, pod: &'a PodObject, now: &Now) -> PodInput<'a> {
+        let engine = self.engines.get(&pod.meta.uid).map(|engine| view(engine, now)).unwrap_or_default();
+        PodInput { pod, engine, node: self.node(pod) }
+    }
+
+    /// What is known of a pod's node.
+    pub(super) fn node(&self, pod: &PodObject) -> NodeView {
+        let name = pod.pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let node = self.nodes.get(&Key { namespace: String::new(), name });
+        node.map_or_else(NodeView::default, |node| NodeView { leaving: node.leaving, lost_since: node.lost_since })
+    }
+
+    /// The work that waits for a pool; unknown until a new leader has heard all its engines.
+    fn demand(&self, pool: &Pool, now: &Now) -> Option<Demand> {
+        if self.is_waiting_for_engines(now) {
+            return None;
+        }
+        let key = &pool.object.meta.key;
+        let queue = self.waiting.get(key);
+        let waiting = u32::try_from(queue.map_or(0, std::collections::BTreeSet::len)).unwrap_or(u32::MAX);
+        let length = |rank: &crate::jobs::record::Rank| {
+            let job = self.jobs.get(&rank.job)?;
+            self.pace.of(&rank.job.sibling(&job.object.spec.circuit_ref.name))
+        };
+        let queue: Duration = queue.into_iter().flatten().filter_map(length).sum();
+        let engines = self.engines.values().filter(|engine| engine.pool == *key && engine.connected.is_some());
+        let load = engines.map(Engine::load).fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
+        let permille = (load.0 * 1000).checked_div(load.1);
+        Some(Demand {
+            waiting,
+            queue_milliseconds: u64::try_from(queue.as_millis()).unwrap_or(u64::MAX),
+            busy_permille: permille.and_then(|permille| u16::try_from(permille).ok()),
+        })
+    }
+}
+
+/// An engine as [`crate::pool`] sees it.
+fn view(engine: &Engine, now: &Now) -> EngineView {
+    let reachable = engine.connected.is_some();
+    EngineView {
+        reachable,
+        silent_since: (!reachable).then(|| now.seconds_at(engine.silent_since)),
+        ready: engine.ready,
+        draining: engine.closed,
+        assigned: u32::try_from(engine.assigned.len()).unwrap_or(u32::MAX),
+        idle_since: engine.idle_since.map(|since| now.seconds_at(since)),
+        resident: engine.resident.clone(),
+        devices: u32::try_from(engine.devices).unwrap_or(u32::MAX),
+    }
+}

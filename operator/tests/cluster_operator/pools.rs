@@ -1,0 +1,188 @@
+//! Pools: how many pods there are, and which.
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use proofmill_crds::ProverPool;
+use proofmill_crds::conditions::{ConditionStatus, reasons, types};
+use serde_json::json;
+
+use crate::world::World;
+
+/// The condition of a pool: its status, reason and message.
+async fn condition(world: &World, type_: &str) -> Option<(ConditionStatus, String, String)> {
+    let pool: ProverPool = world.get("default").await;
+    let conditions = pool.status.unwrap_or_default().conditions;
+    conditions.into_iter().find(|c| c.type_ == type_).map(|c| (c.status, c.reason, c.message))
+}
+
+async fn shows(world: &World, type_: &str, reason: &str) -> String {
+    let seen = world
+        .until(&format!("the reason {reason}"), async || {
+            let condition = condition(world, type_).await;
+            (condition.as_ref().is_some_and(|c| c.1 == reason), condition)
+        })
+        .await;
+    seen.unwrap().2
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scaled_up_and_down_under_load_no_work_is_lost() {
+    let Some(world) = World::new("scaled_up_and_down_under_load_no_work_is_lost").await else { return };
+    world.pool("default", 3, json!({"device": "Simulated"})).await;
+    world.simulated("c", 1, 300).await;
+    for i in 0..100 {
+        world.job(&format!("j-{i}"), "c", json!({})).await;
+    }
+    world.ready("default", 3).await;
+    let scale = async |replicas: i32| {
+        let scale = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        world.api::<ProverPool>().patch_scale("default", &PatchParams::default(), &scale).await.unwrap();
+        world.ready("default", replicas).await;
+    };
+    scale(1).await;
+    scale(3).await;
+    let pool = world.api::<ProverPool>().get_scale("default").await.unwrap();
+    let status = pool.status.unwrap();
+    assert_eq!((status.replicas, status.selector.as_deref()), (3, Some("proofmill.dev/pool=default")));
+    for i in 0..100 {
+        let job = world.expect(&format!("j-{i}"), ConditionStatus::True, reasons::PROVED).await;
+        assert_eq!(job.status.unwrap().partitions[0].attempts, 1, "a drained pod ends what it has");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_template_replaces_pods_one_by_one_under_load() {
+    let Some(world) = World::new("a_new_template_replaces_pods_one_by_one_under_load").await else { return };
+    world.pool("default", 2, json!({"device": "Simulated"})).await;
+    world.ready("default", 2).await;
+    world.simulated("c", 1, 200).await;
+    for i in 0..60 {
+        world.job(&format!("j-{i}"), "c", json!({})).await;
+    }
+    let before: Vec<_> = world.pods("default").await.iter().map(|pod| pod.uid().unwrap()).collect();
+    let mut template = world.template(json!({"device": "Simulated", "synthesisWorkers": 2}));
+    template["env"] = json!([{"name": "NEW", "value": "1"}]);
+    world.patch::<ProverPool>("default", json!({"spec": {"template": template}})).await;
+    world
+        .until("two new pods", async || {
+            let pods = world.pods("default").await;
+            let ready: ProverPool = world.get("default").await;
+            let ready = ready.status.unwrap_or_default().ready_replicas.unwrap_or_default();
+            assert!(ready >= 1, "one at a time");
+            let fresh = pods.iter().filter(|pod| !before.contains(&pod.uid().unwrap())).count();
+            (fresh == 2 && pods.len() == 2 && ready == 2, (fresh, ready))
+        })
+        .await;
+    for i in 0..60 {
+        let job = world.expect(&format!("j-{i}"), ConditionStatus::True, reasons::PROVED).await;
+        assert_eq!(job.status.unwrap().partitions[0].attempts, 1, "a drained pod ends what it has");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_that_makes_no_pods_says_why() {
+    let Some(world) = World::new("a_template_that_makes_no_pods_says_why").await else { return };
+    let mut template = world.template(json!({"device": "Simulated"}));
+    template["podTemplate"] = json!({"spec": {"hostNetwork": true}});
+    world.create::<ProverPool>("default", json!({"replicas": 1, "template": template})).await;
+    let message = shows(&world, types::TEMPLATE_VALID, reasons::TEMPLATE_INVALID).await;
+    assert!(message.contains("hostNetwork") && message.contains("--allow-privileged-pools"), "{message}");
+    // Unknown to the API server.
+    template["podTemplate"] = json!({"spec": {"hostPet": true}});
+    world.patch::<ProverPool>("default", json!({"spec": {"template": {"podTemplate": null}}})).await;
+    world.patch::<ProverPool>("default", json!({"spec": {"template": template}})).await;
+    world
+        .until("the other message", async || {
+            let message = condition(&world, types::TEMPLATE_VALID).await.unwrap().2;
+            (message.contains("hostPet"), message)
+        })
+        .await;
+    // Mended, it works.
+    world.patch::<ProverPool>("default", json!({"spec": {"template": {"podTemplate": null}}})).await;
+    world.ready("default", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_not_there_is_named() {
+    let Some(world) = World::new("an_image_that_is_not_there_is_named").await else { return };
+    let mut template = world.template(json!({"device": "Simulated"}));
+    template["image"] = json!("localhost/proofmill:missing");
+    world.create::<ProverPool>("default", json!({"replicas": 1, "template": template})).await;
+    let message = shows(&world, types::READY, reasons::IMAGE_PULL).await;
+    assert!(message.contains("localhost/proofmill:missing"), "{message}");
+    world.job("waits", "c", json!({})).await;
+    world.simulated("c", 1, 1).await;
+    world
+        .until("the job says so too", async || {
+            let job: proofmill_crds::ProofJob = world.get("waits").await;
+            let message =
+                job.status.and_then(|s| Some(s.conditions.into_iter().find(|c| c.type_ == types::SUCCEEDED)?.message));
+            (message.as_ref().is_some_and(|message| message.contains(reasons::IMAGE_PULL)), message)
+        })
+        .await;
+    // A template that cannot work is replaced at once.
+    world.patch::<ProverPool>("default", json!({"spec": {"template": {"image": null}}})).await;
+    world.ready("default", 1).await;
+    world.expect("waits", ConditionStatus::True, reasons::PROVED).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_refuses_pods_until_it_is_raised() {
+    let Some(world) = World::new("a_quota_refuses_pods_until_it_is_raised").await else { return };
+    let quota: k8s_openapi::api::core::v1::ResourceQuota =
+        serde_json::from_value(json!({"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "0"}}})).unwrap();
+    world.api().create(&Default::default(), &quota).await.unwrap();
+    // The quota counts once its controller has looked.
+    world
+        .until("the quota", async || {
+            let quota: k8s_openapi::api::core::v1::ResourceQuota = world.get("pods").await;
+            (quota.status.as_ref().is_some_and(|status| status.hard.is_some()), ())
+        })
+        .await;
+    world.pool("default", 1, json!({"device": "Simulated"})).await;
+    let message = shows(&world, types::READY, reasons::PODS_REFUSED).await;
+    assert!(message.contains("quota"), "{message}");
+    world.patch::<k8s_openapi::api::core::v1::ResourceQuota>("pods", json!({"spec": {"hard": {"pods": "5"}}})).await;
+    world.ready("default", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_hardened_and_speak_only_to_the_operator() {
+    let Some(world) = World::new("pods_are_hardened_and_speak_only_to_the_operator").await else { return };
+    world.pool("default", 1, json!({"device": "Simulated"})).await;
+    world.ready("default", 1).await;
+    let pod = world.pods("default").await.remove(0);
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(spec.automount_service_account_token, Some(false));
+    let prover = &spec.containers[0];
+    let security = prover.security_context.as_ref().unwrap();
+    assert_eq!(security.read_only_root_filesystem, Some(true));
+    assert_eq!(security.allow_privilege_escalation, Some(false));
+    assert_eq!(security.capabilities.as_ref().unwrap().drop, Some(vec!["ALL".to_owned()]));
+    let owner = &pod.owner_references()[0];
+    assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("ProverPool", "default"));
+    let budget: PodDisruptionBudget = world.get("default-prover").await;
+    assert_eq!(budget.owner_references()[0].kind, "ProverPool");
+    let secret: Secret = world.get("default-prover-tls").await;
+    assert_eq!(secret.owner_references()[0].kind, "ProverPool");
+
+    let address = format!("https://{}:7000/", pod.status.as_ref().unwrap().pod_ip.as_ref().unwrap());
+    let curl = async |more: &[&str]| {
+        let output =
+            tokio::process::Command::new("curl").args(["-sSk", "-m", "5", "--http2"]).args(more).arg(&address).output();
+        let output = output.await.unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // Without a certificate, and with the pod's own.
+    let (answered, said) = curl(&[]).await;
+    assert!(!answered, "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in secret.data.unwrap() {
+        std::fs::write(folder.path().join(name), bytes.0).unwrap();
+    }
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (answered, said) = curl(&["--cert", &file("tls.crt"), "--key", &file("tls.key")]).await;
+    assert!(!answered, "a pod's certificate is a server's, not the operator's: {said}");
+}
