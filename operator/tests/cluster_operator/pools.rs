@@ -186,3 +186,62 @@ async fn pods_are_hardened_and_speak_only_to_the_operator() {
     let (answered, said) = curl(&["--cert", &file("tls.crt"), "--key", &file("tls.key")]).await;
     assert!(!answered, "a pod's certificate is a server's, not the operator's: {said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_changes_pods_replaces_none() {
+    let Some(world) = World::new("a_policy_that_changes_pods_replaces_none").await else { return };
+    // As a service mesh or a registry mirror does: another label, a toleration and a second container.
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": world.namespace},
+        "spec": {
+            "reinvocationPolicy": "Never",
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
+                ],
+            },
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{labels: {\"mutated\": \"yes\"}}}"}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": world.namespace}, "spec": {"policyName": world.namespace},
+    });
+    for object in [&policy, &binding] {
+        if !world.kubectl(&["apply", "-f", "-"], &object.to_string()) {
+            println!(
+                "SKIPPED a_policy_that_changes_pods_replaces_none: this API server has no MutatingAdmissionPolicy"
+            );
+            return;
+        }
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    world.pool("default", 2, json!({"device": "Simulated"})).await;
+    world.ready("default", 2).await;
+    let pods = world.pods("default").await;
+    assert!(pods.iter().all(|pod| pod.labels().get("mutated").is_some_and(|value| value == "yes")), "the policy works");
+    let before: Vec<_> = pods.iter().map(kube::ResourceExt::uid).collect();
+    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    let after: Vec<_> = world.pods("default").await.iter().map(kube::ResourceExt::uid).collect();
+    assert_eq!(before, after);
+    world.kubectl(&["delete", "mutatingadmissionpolicy,mutatingadmissionpolicybinding", &world.namespace], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_a_node_refuses_are_counted_and_few() {
+    let Some(world) = World::new("pods_that_a_node_refuses_are_counted_and_few").await else { return };
+    // Bound to the node past the scheduler, a pod that asks for what the node lacks fails at admission, again and again.
+    let mut template = world.template(json!({"device": "Simulated"}));
+    template["podTemplate"] = json!({"spec": {"nodeName": "node-1"}});
+    template["resources"] = json!({"requests": {"cpu": "500", "memory": "1Gi", "ephemeral-storage": "64Mi"}});
+    world.create::<ProverPool>("default", json!({"replicas": 1, "template": template})).await;
+    let message = shows(&world, types::READY, reasons::PODS_FAILED).await;
+    assert!(message.contains("OutOfcpu"), "{message}");
+    tokio::time::sleep(std::time::Duration::from_secs(15)).await;
+    let pods = world.pods("default").await;
+    assert!((1..=6).contains(&pods.len()), "{} pods", pods.len());
+}

@@ -269,6 +269,21 @@ impl World {
         assert!(killed > 0, "no process of pod {} was found", pod.name_any());
     }
 
+    /// kubectl, in this namespace; whether it succeeded.
+    pub fn kubectl(&self, arguments: &[&str], stdin: &str) -> bool {
+        use std::io::Write as _;
+        let mut child = Command::new("../tests/cluster/cluster")
+            .args(["exec", "kubectl", "--namespace", &self.namespace])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // A kubectl that has failed reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        child.wait().unwrap().success()
+    }
+
     /// The ends of the operators' logs.
     pub fn logs(&self) -> String {
         let mut text = String::new();
