@@ -19,17 +19,9 @@ pub struct Conditions<'a> {
 impl Conditions<'_> {
     /// A condition keeps its time as long as its status stays.
     pub fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let message = shortened(message);
         let known = self.list.iter().position(|condition| condition.type_ == type_);
-        let time = known.map(|at| &self.list[at]).filter(|known| known.status == status);
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status,
-            observed_generation: Some(self.generation),
-            last_transition_time: time.map_or_else(|| self.time.clone(), |known| known.last_transition_time.clone()),
-            reason: reason.to_owned(),
-            message,
-        };
+        let before = known.map(|at| &self.list[at]);
+        let condition = next(before, type_, status, self.generation, self.time.clone(), reason, message);
         match known {
             Some(at) => self.list[at] = condition,
             None => self.list.push(condition),
@@ -37,10 +29,44 @@ impl Conditions<'_> {
     }
 }
 
-fn shortened(message: &str) -> String {
-    let mut end = message.len().min(MESSAGE_MAX);
-    while !message.is_char_boundary(end) {
-        end -= 1;
+/// A condition that follows one of the same type, if there was any: it keeps its time as long as its status stays.
+pub fn next(
+    before: Option<&Condition>,
+    type_: &str,
+    status: ConditionStatus,
+    generation: i64,
+    now: Time,
+    reason: &str,
+    message: &str,
+) -> Condition {
+    let since = before.filter(|before| before.status == status).map(|before| before.last_transition_time.clone());
+    Condition {
+        type_: type_.to_owned(),
+        status,
+        observed_generation: Some(generation),
+        last_transition_time: since.unwrap_or(now),
+        reason: reason.to_owned(),
+        message: message[..message.floor_char_boundary(MESSAGE_MAX)].to_owned(),
     }
-    message[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_time_is_that_of_the_status() {
+        let mut list = Vec::new();
+        let mut set = |second: i64, status, message: &str| {
+            let time = Time(Timestamp::from_second(second).unwrap());
+            Conditions { list: &mut list, generation: second, time }.set("Ready", status, "Reason", message);
+            let [condition] = list.as_slice() else { panic!("{list:?}") };
+            (condition.last_transition_time.0.as_second(), condition.observed_generation, condition.message.len())
+        };
+        assert_eq!(set(1, ConditionStatus::False, "a"), (1, Some(1), 1));
+        assert_eq!(set(2, ConditionStatus::False, "ab"), (1, Some(2), 2));
+        assert_eq!(set(3, ConditionStatus::True, &"ä".repeat(5000)), (3, Some(3), MESSAGE_MAX));
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderValue, header};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -12,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
-use kube::{Client, Resource};
+use kube::{Client, Config, Resource};
 use proofmill_crds::{Circuit, ProofJob, ProverPool};
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
@@ -71,7 +72,11 @@ pub enum RunError {
 
 /// Runs until SIGTERM (then `Ok`) or until leadership is lost.
 pub async fn run(args: RunArgs) -> Result<(), RunError> {
-    let client = Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    let mut config = Config::infer().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    // So that audit logs tell who it was.
+    let agent = HeaderValue::from_static(concat!("proofmill-operator/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((header::USER_AGENT, agent));
+    let client = Client::try_from(config).map_err(|error| RunError::Cluster(error.to_string()))?;
     let metrics = Arc::new(Metrics::default());
     let synced = Arc::new(AtomicBool::new(false));
     let listener = tokio::net::TcpListener::bind(args.http).await;

@@ -11,10 +11,9 @@ use super::plan::{Verdict, number};
 use super::scale::Decision;
 use super::standing::{Stage, Standing};
 use super::{DrainCause, PoolInput, StatusWrite};
+use crate::conditions;
 use crate::index::POOL_LABEL;
 
-/// Longest message of a condition, in bytes.
-const MESSAGE_MAX: usize = 4_096;
 /// What hides the others comes first.
 const TROUBLES: [&str; 5] =
     [reasons::IMAGE_PULL, reasons::CRASH_LOOP, reasons::PODS_FAILED, reasons::NO_CAPACITY, reasons::WAITING_FOR_NODE];
@@ -58,7 +57,7 @@ fn status(facts: &Facts<'_>) -> ProverPoolStatus {
     let figure = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     ProverPoolStatus {
         observed_generation: Some(pool.meta.generation),
-        conditions: conditions(facts),
+        conditions: all_conditions(facts),
         desired_replicas: Some(facts.decision.desired),
         replicas: count(&|pod| pod.stage == Stage::Live),
         ready_replicas: count(&|pod| pod.works()),
@@ -75,7 +74,7 @@ fn status(facts: &Facts<'_>) -> ProverPoolStatus {
     }
 }
 
-fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
+fn all_conditions(facts: &Facts<'_>) -> Vec<Condition> {
     let old = &facts.input.pool.status.conditions;
     let mut conditions = vec![ready(facts)];
     match facts.verdict {
@@ -180,22 +179,10 @@ fn reason(facts: &Facts<'_>, working: i32) -> (&'static str, String) {
 }
 
 fn make(facts: &Facts<'_>, type_: &str, status: ConditionStatus, reason: &str, message: String) -> Condition {
-    let known = facts.input.pool.status.conditions.iter().find(|known| known.type_ == type_);
-    let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
-    let now = || Time(Timestamp::from_second(facts.input.now).unwrap_or_default());
-    Condition {
-        type_: type_.to_owned(),
-        status,
-        observed_generation: Some(facts.input.pool.meta.generation),
-        last_transition_time: since.unwrap_or_else(now),
-        reason: reason.to_owned(),
-        message: shortened(message),
-    }
-}
-
-fn shortened(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    message
+    let pool = facts.input.pool;
+    let known = pool.status.conditions.iter().find(|known| known.type_ == type_);
+    let now = Time(Timestamp::from_second(facts.input.now).unwrap_or_default());
+    conditions::next(known, type_, status, pool.meta.generation, now, reason, &message)
 }
 
 /// Figures that have changed by at most 5 % stay as they were: nobody could act on the difference, and everyone would be

@@ -89,9 +89,13 @@ impl World {
         self.operators[number].wait().unwrap();
     }
 
+    pub fn operator_pid(&self, number: usize) -> u32 {
+        self.operators[number].id()
+    }
+
     /// Sends a signal to a replica.
     pub fn signal_operator(&self, number: usize, signal: &str) {
-        let pid = self.operators[number].id().to_string();
+        let pid = self.operator_pid(number).to_string();
         assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
     }
 
