@@ -21,6 +21,11 @@ impl Now {
         Time(second)
     }
 
+    /// An instant of the monotonic clock as the API has it.
+    pub fn time_at(&self, mono: Duration) -> Time {
+        Time(Timestamp::from_second(self.seconds_at(mono)).unwrap_or(self.wall))
+    }
+
     /// An instant of the monotonic clock on the wall's, seconds since 1970.
     pub fn seconds_at(&self, mono: Duration) -> i64 {
         let ago = self.mono.saturating_sub(mono).as_secs();

@@ -90,15 +90,20 @@ impl Credentials {
         }))
     }
 
-    /// Makes sure that a pool's pods find their Secret, and keeps it up from now on.
+    /// Keeps up a pool's Secret from now on.
     pub async fn keep(&self, pool: &PoolObject) -> Result<(), CredentialsError> {
         let key = &pool.meta.key;
         let now = Timestamp::now().as_second();
         let known = self.pools().get(key).is_some_and(|(known, due)| known.meta.uid == pool.meta.uid && now < *due);
-        if known {
-            return Ok(());
-        }
-        let due = self.renew_pool(pool, now).await?;
+        if known { Ok(()) } else { self.ensure(pool).await }
+    }
+
+    /// Makes sure that the pods of a pool find their Secret at this moment, and keeps it up from now on.
+    pub async fn ensure(&self, pool: &PoolObject) -> Result<(), CredentialsError> {
+        let key = &pool.meta.key;
+        // Should it fail, it is due at once.
+        self.pools().insert(key.clone(), (pool.clone(), 0));
+        let due = self.renew_pool(pool, Timestamp::now().as_second()).await?;
         self.pools().insert(key.clone(), (pool.clone(), due));
         Ok(())
     }
@@ -195,7 +200,12 @@ impl Credentials {
                     _ => Ok(planned.look_again),
                 };
             }
-            let planned = plan(data.as_ref())?;
+            let mut planned = plan(data.as_ref())?;
+            // That of a pool of the same name before this one goes with it.
+            let owners = known.iter().flat_map(|secret| secret.metadata.owner_references.iter().flatten());
+            if owner.is_some_and(|pool| !owners.clone().any(|owner| owner.uid == pool.meta.uid)) {
+                planned.write.get_or_insert(Cause::Outdated);
+            }
             let Some(cause) = &planned.write else { return Ok(planned.look_again) };
             if !self.0.leadership.holds() {
                 return Err(failed("this replica leads no more".to_owned()));

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::index::JobObject;
 use crate::jobs::status::limbs;
-use crate::link::Links;
+use crate::link::{CALL, Links};
 use crate::owner::{self, MANAGED_BY};
 use crate::planner::{Verification, VerifyFault};
 
@@ -41,8 +41,7 @@ impl Checker {
     /// Checks a job's proofs.
     pub async fn check(&self, work: &Verification) -> Result<(), VerifyFault> {
         for (index, proof) in work.proofs.iter().enumerate() {
-            // Proofs of simulated circuits are tags.
-            if proof.curve.is_empty() {
+            if work.simulated {
                 continue;
             }
             let wrong = |what: String| VerifyFault::Wrong(format!("partition {index}: {what}"));
@@ -76,9 +75,11 @@ impl Checker {
         let mut last = "no pod is connected".to_owned();
         for pod in pods {
             let Some(mut client) = self.links.client(pod) else { continue };
-            match client.verifying_key(v1::VerifyingKeyRequest { digest: digest.to_vec() }).await {
-                Err(status) => last = status.message().to_owned(),
-                Ok(response) => match VerifyingKey::from_json(&response.into_inner().json) {
+            let request = v1::VerifyingKeyRequest { digest: digest.to_vec() };
+            match tokio::time::timeout(CALL, client.verifying_key(request)).await {
+                Err(_) => last = "a pod does not answer".to_owned(),
+                Ok(Err(status)) => last = status.message().to_owned(),
+                Ok(Ok(response)) => match VerifyingKey::from_json(&response.into_inner().json) {
                     Ok(key) if key.digest() == digest => {
                         let verifier = Arc::new(Verifier::new(&key));
                         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);

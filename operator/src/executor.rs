@@ -9,7 +9,6 @@ mod tend;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
@@ -27,13 +26,11 @@ use crate::credentials::Credentials;
 use crate::delivery::{self, Checker};
 use crate::index::{JobObject, Meta};
 use crate::leader::Leadership;
-use crate::link::Links;
+use crate::link::{CALL, Links};
 use crate::planner::{Command, Input, OutputFault, Refusal, Submission, WriteFault};
 
 /// Requests to the API server under way at once.
 const REQUESTS: usize = 16;
-/// An engine that has not answered a call after so long has not got it.
-const CALL: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Clone)]
@@ -46,7 +43,7 @@ pub struct Executor {
     leadership: Leadership,
     requests: Arc<Semaphore>,
     /// What waits to be sent, by pod.
-    submissions: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Submission>>>>,
+    submissions: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>>,
     to: mpsc::Sender<Input>,
     step_down: Arc<Mutex<Option<oneshot::Sender<()>>>>,
 }
@@ -79,7 +76,10 @@ impl Executor {
 
     /// Does it, without waiting for it; nothing is done without leadership.
     pub fn run(&self, command: Command) {
-        if !self.leadership.holds() {
+        if matches!(command, Command::StepDown) || !self.leadership.holds() {
+            // What the planner believes to be done is not: another process must begin from what the cluster says.
+            let sender = self.step_down.lock().unwrap_or_else(PoisonError::into_inner).take();
+            sender.map(|sender| sender.send(()));
             return;
         }
         match command {
@@ -93,15 +93,9 @@ impl Executor {
                 self.queues().remove(&pod);
                 self.links.close(&pod);
             }
-            Command::Submit(submission) => {
-                // In order: of partitions with the same priority and sequence, an engine takes the first one first.
-                if let Some(queue) = self.queues().get(&submission.pod) {
-                    let _ = queue.send(*submission);
-                }
-            }
-            Command::StepDown => {
-                let sender = self.step_down.lock().unwrap_or_else(PoisonError::into_inner).take();
-                sender.map(|sender| sender.send(()));
+            Command::Submit(ref submission) => self.in_order(&submission.pod.clone(), command),
+            Command::Cancel { ref pod, .. } | Command::Reprioritise { ref pod, .. } => {
+                self.in_order(&pod.clone(), command);
             }
             command => {
                 let executor = self.clone();
@@ -145,8 +139,15 @@ impl Executor {
                 let news = Box::new(self.tend(&pool, actions, status).await);
                 self.tell(Input::Tended { pool: pool.meta.key, uid: pool.meta.uid, news }).await;
             }
-            Command::ForgetPool(pool) => {
-                self.credentials.forget(&pool);
+            Command::KeepPool(pool) => {
+                if let Err(error) = self.credentials.keep(&pool).await {
+                    tracing::warn!(pool = %pool.meta.key, "the pool has no certificate yet: {error}");
+                }
+            }
+            Command::ForgetPool(pool) => self.credentials.forget(&pool),
+            Command::Evict { pod, circuit } => {
+                let request = v1::EvictRequest { circuit };
+                self.call(&pod, async |client| client.evict(request).await.map(drop)).await;
             }
             Command::WriteOutput { job, proofs } => {
                 let fault = self.write_output(&job, &proofs).await.err();
@@ -160,7 +161,15 @@ impl Executor {
         }
     }
 
-    fn queues(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Submission>>> {
+    /// One after the other at each pod: of partitions with the same priority and sequence, an engine takes the first one
+    /// first, and what is cancelled must not come after its cancellation.
+    fn in_order(&self, pod: &str, command: Command) {
+        if let Some(queue) = self.queues().get(pod) {
+            let _ = queue.send(command);
+        }
+    }
+
+    fn queues(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Command>>> {
         self.submissions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,8 +192,12 @@ impl Executor {
         }
     }
 
-    async fn submit_in_order(self, mut queue: mpsc::UnboundedReceiver<Submission>) {
-        while let Some(submission) = queue.recv().await {
+    async fn submit_in_order(self, mut queue: mpsc::UnboundedReceiver<Command>) {
+        while let Some(command) = queue.recv().await {
+            let Command::Submit(submission) = command else {
+                self.run_alone(command).await;
+                continue;
+            };
             let submitted = tokio::time::timeout(CALL, self.submit(&submission)).await;
             let refusal = match submitted {
                 Ok(result) => result.err(),
@@ -263,6 +276,9 @@ impl Executor {
                 let owners = there.and_then(|map| map.metadata.owner_references).unwrap_or_default();
                 let ours = owners.iter().any(|owner| owner.uid == job.meta.uid);
                 if ours { Ok(()) } else { Err(OutputFault::Conflict) }
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 413 | 422) => {
+                Err(OutputFault::Impossible(status.message.clone()))
             }
             Err(error) => Err(OutputFault::Failed(error.to_string())),
         }

@@ -40,6 +40,9 @@ pub struct Engine {
     pub devices: usize,
     /// Circuits in memory.
     pub resident: BTreeSet<String>,
+    /// Circuits by whose names it still has others in memory, that were deleted: what it says of them does not count, until a
+    /// report without them or this time.
+    pub outdated: BTreeMap<String, Duration>,
     /// Circuits that it was told to keep in memory since it is connected.
     pub preloaded: BTreeSet<String>,
     /// Why it could not load circuits, by name.
@@ -77,6 +80,7 @@ impl Engine {
             ready: false,
             devices: 0,
             resident: BTreeSet::new(),
+            outdated: BTreeMap::new(),
             preloaded: BTreeSet::new(),
             key_failures: BTreeMap::new(),
             assigned: BTreeSet::new(),
@@ -132,6 +136,8 @@ impl Engine {
         self.ready = status.not_ready.is_empty();
         self.devices = status.devices.iter().filter(|device| device.ready && !device.quarantined).count();
         self.resident = status.circuits.iter().map(|circuit| circuit.name.clone()).collect();
+        let resident = &self.resident;
+        self.outdated.retain(|name, _| resident.contains(name));
         self.key_failures =
             status.key_failures.iter().map(|f| (f.circuit.clone(), f.failure.clone().unwrap_or_default())).collect();
         let ledger = || status.devices.iter().flat_map(|device| &device.ledger);

@@ -100,8 +100,14 @@ impl Candidate {
         loop {
             tokio::time::sleep(PERIOD).await;
             let begun = Instant::now();
+            // Once it has lapsed, commands were dropped: what this process believes does not hold any more, even if nobody
+            // else has taken the Lease.
+            if !self.leadership.holds() {
+                return Lost(self.name.clone());
+            }
             match tokio::time::timeout(DURATION - MARGIN, self.renew()).await {
-                Ok(Ok(true)) => self.leadership.extend(begun),
+                Ok(Ok(true)) if self.leadership.holds() => self.leadership.extend(begun),
+                Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Lost(self.name.clone()),
                 Ok(Err(error)) => tracing::warn!(lease = self.name, "the Lease was not renewed: {error}"),
                 Err(_) => tracing::warn!(lease = self.name, "the API server does not answer"),

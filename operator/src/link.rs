@@ -25,6 +25,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// A connection on which an engine answers no ping is dead after the sum of these.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PING_ANSWER: Duration = Duration::from_secs(10);
+/// An engine that has not answered a call after so long has not got it.
+pub const CALL: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Between two reports of an engine's state.

@@ -25,6 +25,9 @@ mod jobs;
 mod pools;
 mod schedule;
 
+/// What is no more than a figure is looked at so long after it has changed: it changes several times in a row.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// What was seen.
 #[derive(Debug)]
 pub enum Input {
@@ -182,6 +185,8 @@ pub enum WriteFault {
 pub enum OutputFault {
     /// A ConfigMap of that name exists and is not the job's.
     Conflict,
+    /// It would never be taken: too large, or invalid.
+    Impossible(String),
     /// The API server did not take it.
     Failed(String),
 }
@@ -236,8 +241,17 @@ pub enum Command {
         /// The new status, if it is to be written.
         status: Option<Box<ProverPoolStatus>>,
     },
+    /// Keep up a pool's certificate from now on.
+    KeepPool(Box<PoolObject>),
     /// A pool is gone.
     ForgetPool(Key),
+    /// Have an engine forget a circuit that is another one by now.
+    Evict {
+        /// The pod's UID.
+        pod: String,
+        /// The circuit.
+        circuit: String,
+    },
     /// Have an engine keep a circuit in memory.
     Preload {
         /// The pod's UID.
@@ -311,6 +325,8 @@ pub struct Verification {
     pub job: Key,
     /// Its UID.
     pub uid: String,
+    /// Its proofs are tags of a simulated device, which prove nothing.
+    pub simulated: bool,
     /// Pods that may know the verifying key, by UID.
     pub pods: Vec<String>,
     /// The digest that the Circuit's verifying key has, once known.
@@ -430,6 +446,7 @@ impl Planner {
             Input::OutputWritten { job, uid, fault } => self.see_output(&job, &uid, fault, now),
             Input::Leads(epoch) => {
                 self.leads = Some((now.mono, epoch));
+                self.pools.values_mut().for_each(|pool| pool.kept = false);
                 self.match_engines(now);
                 self.dirty.extend(self.circuits.keys().cloned().map(Subject::Circuit));
                 self.dirty.extend(self.pools.keys().cloned().map(Subject::Pool));

@@ -14,8 +14,9 @@ use proofmill_crds::prover_pool::ProverPoolStatus;
 use proofmill_proto::v1;
 use serde_json::{Value, json};
 
-use super::{CALL, Executor};
+use super::Executor;
 use crate::index::{Key, POOL_LABEL, PoolObject};
+use crate::link::CALL;
 use crate::owner::{self, MANAGED_BY};
 use crate::planner::{Change, Input, Tended};
 use crate::pool::{Action, Checked, Target};
@@ -87,7 +88,7 @@ impl Executor {
 
     async fn create(&self, pool: &PoolObject, pod: &Value, news: &mut Tended) {
         let key = &pool.meta.key;
-        if let Err(error) = self.credentials.keep(pool).await {
+        if let Err(error) = self.credentials.ensure(pool).await {
             tracing::warn!(pool = %key, "no pod was created, for want of a certificate: {error}");
             self.event::<ProverPool>(&pool.meta, "Create", "NoCertificate", error.to_string(), true).await;
             news.failed = true;
@@ -107,8 +108,11 @@ impl Executor {
                 self.event::<ProverPool>(&pool.meta, "Create", "PodCreated", format!("created pod {name}"), false)
                     .await;
             }
-            // It is there already: the index lags behind.
-            Err(PodFault::Refused(status)) if status.is_already_exists() => {}
+            // It is there already: the index lags behind, or it is somebody else's.
+            Err(PodFault::Refused(status)) if status.is_already_exists() => {
+                tracing::debug!(pool = %key, "{}", status.message);
+                news.failed = true;
+            }
             Err(PodFault::Refused(status)) => {
                 tracing::warn!(pool = %key, "the API server refuses a pod: {}", status.message);
                 self.event::<ProverPool>(&pool.meta, "Create", reasons::PODS_REFUSED, status.message.clone(), true)
@@ -195,13 +199,16 @@ impl Executor {
         let deleted = self.pods(&pod.key).delete(&pod.key.name, &params).await;
         drop(turn);
         match deleted {
-            Ok(_) => {
+            Ok(deleted) => {
+                if let Some(pod) = deleted.left() {
+                    self.tell(Input::Pods(Change::Applied(Box::new(pod.into())))).await;
+                }
                 tracing::info!(pod = %pod.key, cause, "pod deleted");
                 let note = format!("deleted pod {}: {cause}", pod.key.name);
                 self.event::<ProverPool>(&pool.meta, "Delete", "PodDeleted", note, false).await;
             }
-            // Another one has the name, or none.
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
+            // Another one has the name, or none: the index lags behind.
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => news.failed = true,
             Err(error) => {
                 tracing::warn!(pod = %pod.key, "the pod was not deleted: {error}");
                 news.failed = true;

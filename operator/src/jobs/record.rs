@@ -20,8 +20,8 @@ pub struct Job {
     pub object: JobObject,
     /// Empty until the circuit is known.
     pub partitions: Vec<Partition>,
-    /// When it was first seen unsuspended, on this process's clock.
-    pub started: Option<Duration>,
+    /// When this operator first saw it unsuspended, on this process's clock, and how long it had been under way by then.
+    pub started: Option<(Duration, Duration)>,
     /// Decided, maybe not written yet.
     pub outcome: Option<Outcome>,
     /// The operator's own check of the proofs runs.
@@ -36,6 +36,8 @@ pub struct Job {
     pub write_after: Duration,
     /// How often writes have failed in a row.
     pub write_failures: u32,
+    /// How often in a row its output could not be written, or no engine had the verifying key.
+    pub delivery_failures: u32,
     /// Since when the reason that a user should read is what it is.
     pub reason: Option<(&'static str, Duration)>,
 }
@@ -136,6 +138,7 @@ impl Job {
             output_written: false,
             write_after: Duration::ZERO,
             write_failures: 0,
+            delivery_failures: 0,
             reason: None,
         }
     }
@@ -151,17 +154,19 @@ impl Job {
         if self.partitions.is_empty() {
             let count = circuit.simulated.as_ref().map_or(1, |simulated| simulated.partitions.unsigned_abs());
             self.partitions = (0..count.max(1)).map(|_| Partition::new()).collect();
-            self.restore();
+            self.restore(circuit.simulated.is_some());
         }
     }
 
-    /// Takes over what the status says that is done: an operator before this one may have written it.
-    fn restore(&mut self) {
+    /// Takes over what the status says that is done: an operator before this one may have written it. A proof whose public
+    /// signals are not stored beside it (`whole` is false) cannot be checked again: it is asked for again, or made again.
+    fn restore(&mut self, whole: bool) {
         for stored in &self.object.status.partitions {
             let index = usize::try_from(stored.index).unwrap_or(usize::MAX);
             let Some(partition) = self.partitions.get_mut(index) else { continue };
             partition.attempt = u32::try_from(stored.attempts - 1).unwrap_or(0);
-            let Some(proof) = stored.proof.as_deref().and_then(|text| BASE64.decode(text).ok()) else { continue };
+            let text = stored.proof.as_deref().filter(|_| whole);
+            let Some(proof) = text.and_then(|text| BASE64.decode(text).ok()) else { continue };
             let proof = Box::new(v1::PartitionProof { proof, ..v1::PartitionProof::default() });
             let pod_name = stored.pod.clone().unwrap_or_default();
             partition.phase = Phase::Proved { pod: String::new(), pod_name, proof };

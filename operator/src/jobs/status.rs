@@ -32,12 +32,16 @@ pub fn status(job: &Job, why: &Why, now: &Now) -> ProofJobStatus {
     let mut new = old.clone();
     let generation = job.object.meta.generation;
     new.observed_generation = Some(generation);
-    if new.start_time.is_none() && !job.object.spec.suspend {
-        new.start_time = Some(now.time());
+    if let (None, Some((seen, _))) = (&new.start_time, job.started) {
+        new.start_time = Some(now.time_at(seen));
     }
     if !job.partitions.is_empty() {
         new.progress = Some(format!("{}/{}", job.proved(), job.partitions.len()));
         new.partitions = (0..).zip(&job.partitions).map(|(index, partition)| shown(index, partition)).collect();
+        if let [only] = new.partitions.as_mut_slice() {
+            // It is the job's own proof, which is shown once it is checked.
+            only.proof = None;
+        }
     }
     let mut conditions = Conditions { list: &mut new.conditions, generation, time: now.time() };
     let sent = job.partitions.iter().any(|partition| !matches!(partition.phase, Phase::Waiting(_)));
@@ -67,10 +71,6 @@ fn result(job: &Job, status: &mut ProofJobStatus) {
     let proofs: Vec<&v1::PartitionProof> = proofs(job).collect();
     let bytes: Vec<u8> = proofs.iter().flat_map(|proof| proof.proof.iter().copied()).collect();
     status.proof = Some(BASE64.encode(bytes));
-    // The proof as a whole is above: its parts need not be there twice.
-    if proofs.len() == 1 {
-        status.partitions.iter_mut().for_each(|partition| partition.proof = None);
-    }
     let signals: Vec<u8> = proofs.iter().flat_map(|proof| proof.public_signals.iter().copied()).collect();
     if signals.len() / 32 > PUBLIC_SIGNALS {
         status.public_signals_digest = Some(hex::encode(&Sha256::digest(&signals)));

@@ -8,14 +8,14 @@ use proofmill_crds::conditions::{ConditionStatus, reasons, types};
 use proofmill_crds::hex;
 use proofmill_proto::v1;
 
-use super::{Change, Command, Planner, Subject, WriteFault, apply};
+use super::{Change, Command, Planner, SETTLE, Subject, WriteFault, apply};
 use crate::clock::Now;
 use crate::conditions::Conditions;
 use crate::index::{CircuitObject, Key};
 use crate::jobs::failure;
 
-/// A status is written so long after what changed it: counts of pods change several times in a row.
-const SETTLE: Duration = Duration::from_secs(1);
+/// An engine that was told to forget a circuit has done so after this; what it says then is of the new one.
+const EVICTED_AFTER: Duration = Duration::from_secs(10);
 
 /// What engines found out about a circuit.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +39,22 @@ impl Planner {
                 // Another one of the same name has other files.
                 self.pace.forget(&key);
                 self.findings.remove(&key);
+                self.evict(&key);
             }
             self.touch_jobs_of(|job| job.object.meta.key.sibling(&job.object.spec.circuit_ref.name) == key);
             self.dirty.insert(Subject::Circuit(key));
+        }
+    }
+
+    /// Engines forget the circuit of this name that was.
+    fn evict(&mut self, key: &Key) {
+        let until = self.now + EVICTED_AFTER;
+        for (pod, engine) in self.engines.iter_mut().filter(|(_, engine)| engine.pool.namespace == key.namespace) {
+            engine.preloaded.remove(&key.name);
+            if engine.resident.contains(&key.name) {
+                engine.outdated.insert(key.name.clone(), until);
+                self.commands.push(Command::Evict { pod: pod.clone(), circuit: key.name.clone() });
+            }
         }
     }
 
@@ -52,7 +65,11 @@ impl Planner {
         let failed = status.key_failures.iter().map(|failure| failure.circuit.as_str());
         let loaded = status.circuits.iter().map(|circuit| circuit.name.as_str());
         let mut changed: Vec<Key> = failed.chain(loaded).map(|name| pool.sibling(name)).collect();
+        let outdated = engine.outdated.clone();
         for circuit in &status.circuits {
+            if outdated.get(&circuit.name).is_some_and(|until| self.now < *until) {
+                continue;
+            }
             let Some(facts) = &circuit.facts else { continue };
             let finding = self.findings.entry(pool.sibling(&circuit.name)).or_default();
             match &finding.facts {

@@ -1,21 +1,17 @@
 //! What engines say, and which engines there should be connections to.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use proofmill_proto::v1;
 use proofmill_proto::v1::partition_event::Outcome as Ended;
 
-use super::{Address, Command, EngineNews, Planner, Refusal, Subject};
+use super::{Address, Command, EngineNews, Planner, Refusal, SETTLE, Subject};
 use crate::clock::Now;
 use crate::fleet::{Engine, LOST_AFTER};
 use crate::index::{Key, PodObject};
 use crate::jobs::failure::{self, Verdict};
-use crate::jobs::record::{Outcome, Phase};
+use crate::jobs::record::{Job, Outcome, Phase};
 use crate::pool;
-
-/// A pool is looked at so long after something small has changed at one of its engines.
-const SETTLE: Duration = Duration::from_secs(1);
 
 impl Planner {
     /// Connections to all pods with an address, and to no others. Only a leader has any.
@@ -209,17 +205,25 @@ impl Planner {
     }
 
     pub(super) fn see_submitted(&mut self, pod: &str, id: &v1::PartitionId, refusal: Option<Refusal>, now: &Now) {
-        let Some(key) = self.by_uid.get(&id.job).cloned() else { return };
-        let Some(job) = self.jobs.get_mut(&key) else { return };
+        let key = self.by_uid.get(&id.job).cloned();
+        let job = key.as_ref().and_then(|key| self.jobs.get_mut(key));
+        let awaited = |job: &&mut Job| {
+            job.partitions.get(id.partition as usize).is_some_and(|partition| {
+                matches!(&partition.phase, Phase::Sent { pod: has, .. } if has == pod)
+                    && id.attempt == partition.attempt
+            })
+        };
+        // It has come too late, or (the answer was lost) it may have come although nobody counts on it.
+        if job.as_ref().is_none_or(|job| !awaited(job)) || matches!(refusal, Some(Refusal::Later(_))) {
+            self.commands.push(Command::Cancel { pod: pod.to_owned(), id: id.clone() });
+        }
+        let Some(job) = key.as_ref().and_then(|key| self.jobs.get_mut(key)).filter(awaited) else { return };
+        let Some(key) = key else { return };
         let Some(partition) = job.partitions.get_mut(id.partition as usize) else { return };
         let Some(refusal) = refusal else {
             partition.refusal = None;
             return;
         };
-        match &partition.phase {
-            Phase::Sent { pod: has, .. } if has == pod && id.attempt == partition.attempt => {}
-            _ => return,
-        }
         if let Some(engine) = self.engines.get_mut(pod) {
             engine.unassign(&(key.clone(), id.partition), now.mono);
         }

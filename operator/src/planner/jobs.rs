@@ -16,6 +16,8 @@ use crate::jobs::status::{self, Why};
 
 /// A reason is written once it has lasted so long: most are over before.
 const REASON_AFTER: Duration = Duration::from_secs(1);
+/// After so many searches for a verifying key a proof is made again.
+const KEY_TRIES: u32 = 5;
 
 impl Planner {
     pub(super) fn see_jobs(&mut self, change: Change<JobObject>) {
@@ -110,7 +112,7 @@ impl Planner {
         }
         if !job.object.spec.suspend && job.started.is_none() {
             let before = job.object.status.start_time.as_ref().map_or(Duration::ZERO, |time| now.since(time));
-            job.started = Some(now.mono.saturating_sub(before));
+            job.started = Some((now.mono, before));
         }
         match job.deadline_left(now) {
             Some(Duration::ZERO) => {
@@ -156,7 +158,9 @@ impl Planner {
     }
 
     fn verify(&mut self, key: &Key) {
-        let digest = self.circuit_of(key).and_then(|circuit| digest(circuit.status.verifying_key_digest.as_deref()?));
+        let circuit = self.circuit_of(key);
+        let simulated = circuit.is_some_and(|circuit| circuit.spec.simulated.is_some());
+        let digest = circuit.and_then(|circuit| digest(circuit.status.verifying_key_digest.as_deref()?));
         let Some(job) = self.jobs.get(key) else { return };
         // The pods that proved it know the key; any other may.
         let mut pods: Vec<String> = known_pods(job);
@@ -165,6 +169,7 @@ impl Planner {
             job: key.clone(),
             uid: job.object.meta.uid.clone(),
             pods,
+            simulated,
             verifying_key: digest,
             proofs: status::proofs(job).cloned().collect(),
         })));
@@ -187,8 +192,14 @@ impl Planner {
             }
             None => {}
             Some(VerifyFault::NoKey(message)) => {
+                job.delivery_failures += 1;
                 tracing::warn!(job = %key, "the proofs wait for their check: {message}");
-                job.write_after = now.mono + failure::pause(1);
+                job.write_after = now.mono + failure::pause(job.delivery_failures);
+                if job.delivery_failures % KEY_TRIES == 0 {
+                    // No engine has the circuit in memory any more; whoever proves it again has.
+                    let proved = job.partitions.iter_mut().filter(|p| matches!(p.phase, Phase::Proved { .. }));
+                    proved.for_each(|partition| partition.send_again(now.mono));
+                }
                 let at = job.write_after;
                 self.look_again(Subject::Job(key.clone()), at);
             }
@@ -217,9 +228,14 @@ impl Planner {
                 );
                 job.outcome = Some(Outcome::Failed { reason: reasons::OUTPUT_CONFLICT, message });
             }
+            Some(OutputFault::Impossible(message)) => {
+                let message = format!("the ConfigMap of the output cannot be written: {message}");
+                job.outcome = Some(Outcome::Failed { reason: reasons::OUTPUT_CONFLICT, message });
+            }
             Some(OutputFault::Failed(message)) => {
+                job.delivery_failures += 1;
                 tracing::warn!(job = %key, "the output was not written: {message}");
-                job.write_after = now.mono + failure::pause(1);
+                job.write_after = now.mono + failure::pause(job.delivery_failures);
                 let at = job.write_after;
                 self.look_again(Subject::Job(key.clone()), at);
             }
@@ -272,7 +288,9 @@ impl Planner {
             }
             // A watch brings what is there now.
             Err(WriteFault::Conflict | WriteFault::Gone) => {
-                job.write_after = now.mono + Duration::from_millis(50);
+                job.write_failures += 1;
+                let again = job.write_failures - 1;
+                job.write_after = now.mono + if again == 0 { Duration::from_millis(50) } else { failure::pause(again) };
                 let at = job.write_after;
                 self.look_again(Subject::Job(key.clone()), at);
             }
@@ -394,7 +412,8 @@ impl Job {
     /// Time until the deadline; `None` without one.
     pub(super) fn deadline_left(&self, now: &Now) -> Option<Duration> {
         let seconds = self.object.spec.active_deadline_seconds?.unsigned_abs();
-        Some((self.started? + Duration::from_secs(seconds)).saturating_sub(now.mono))
+        let (seen, before) = self.started?;
+        Some(Duration::from_secs(seconds).saturating_sub(before + now.mono.saturating_sub(seen)))
     }
 
     /// The digest that the input must have: the spec's, or that of the first fetch.

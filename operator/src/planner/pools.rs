@@ -25,6 +25,8 @@ pub(super) struct Pool {
     refusal: Option<Refusal>,
     /// What it needed last is being done.
     tending: bool,
+    /// Its certificate is being kept up by this process.
+    pub(super) kept: bool,
     /// How often that has failed in a row.
     failures: u32,
     /// Nothing is done before this.
@@ -47,6 +49,7 @@ impl Pool {
             checked: None,
             refusal: None,
             tending: false,
+            kept: false,
             failures: 0,
             after: Duration::ZERO,
             figures_after: Duration::ZERO,
@@ -94,6 +97,10 @@ impl Planner {
     /// Decides what a pool needs now.
     pub(super) fn look_at_pool(&mut self, key: &Key, now: &Now) {
         self.preload(key);
+        if let Some(pool) = self.pools.get_mut(key).filter(|pool| !pool.kept) {
+            pool.kept = true;
+            self.commands.push(Command::KeepPool(Box::new(pool.object.clone())));
+        }
         let Some(pool) = self.pools.get(key).filter(|pool| !pool.tending) else { return };
         if now.mono < pool.after {
             self.look_again(Subject::Pool(key.clone()), pool.after);

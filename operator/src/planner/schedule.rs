@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proofmill_proto::v1;
 
-use super::{Command, Planner, Subject, Submission};
+use super::{Command, Planner, SETTLE, Subject, Submission};
 use crate::clock::Now;
 use crate::fleet::{Engine, LOST_AFTER, pick};
 use crate::index::Key;
@@ -104,7 +104,13 @@ impl Planner {
         let pool = key.sibling(&job.object.spec.pool_ref.name);
         let waiting = (0..).zip(&job.partitions).filter(|(_, partition)| matches!(partition.phase, Phase::Waiting(_)));
         let ranks: Vec<Rank> = waiting.map(|(index, _)| job.rank(index)).collect();
-        self.waiting.entry(pool).or_default().extend(ranks);
+        let queue = self.waiting.entry(pool.clone()).or_default();
+        let before = queue.len();
+        queue.extend(ranks);
+        if queue.len() > before {
+            // More pods may be wanted.
+            self.look_again(Subject::Pool(pool), self.now + SETTLE);
+        }
     }
 
     /// Takes all of a job's partitions out of its pool's queue.
@@ -119,9 +125,12 @@ impl Planner {
         let pool = key.sibling(&job.object.spec.pool_ref.name);
         let rank = job.rank(partition);
         if let Some(waiting) = self.waiting.get_mut(&pool) {
-            waiting.remove(&rank);
+            let removed = waiting.remove(&rank);
             if waiting.is_empty() {
                 self.waiting.remove(&pool);
+            }
+            if removed {
+                self.look_again(Subject::Pool(pool), self.now + SETTLE);
             }
         }
     }

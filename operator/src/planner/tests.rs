@@ -49,6 +49,10 @@ struct World {
     /// What a submission is answered with, if not accepted.
     refusal: Option<Refusal>,
     submissions: usize,
+    /// What pools needed: how many actions, and the new status.
+    tended: Vec<(usize, Option<ProverPoolStatus>)>,
+    /// When this operator's process began.
+    birth: Duration,
 }
 
 fn key(name: &str) -> Key {
@@ -85,6 +89,8 @@ impl World {
             conflicts: 0,
             refusal: None,
             submissions: 0,
+            tended: Vec::new(),
+            birth: Duration::ZERO,
         };
         world.add_circuit(partitions);
         let meta = world.meta("default");
@@ -185,7 +191,10 @@ impl World {
     }
 
     fn time(&self) -> Now {
-        Now { mono: self.now, wall: Timestamp::from_second(1_800_000_000 + self.now.as_secs() as i64).unwrap() }
+        Now {
+            mono: self.now - self.birth,
+            wall: Timestamp::from_second(1_800_000_000 + self.now.as_secs() as i64).unwrap(),
+        }
     }
 
     /// Lets the planner see and do until nothing is left to do at this moment.
@@ -200,7 +209,7 @@ impl World {
                 quiet = false;
                 self.obey(command);
             }
-            if quiet && self.planner.wake().is_none_or(|at| at > self.now) {
+            if quiet && self.planner.wake().is_none_or(|at| at > time.mono) {
                 return;
             }
         }
@@ -215,7 +224,27 @@ impl World {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Connect(address) => self.connect(&address.pod),
-            Command::Disconnect(_) | Command::ForgetPool(_) | Command::Tend { .. } | Command::WriteCircuit { .. } => {}
+            Command::Disconnect(_) | Command::ForgetPool(_) | Command::WriteCircuit { .. } => {}
+            Command::Tend { pool, actions, status } => {
+                self.tended.push((actions.len(), status.as_deref().cloned()));
+                let mut news = Tended::default();
+                for action in actions {
+                    match action {
+                        Action::Check { hash, .. } => news.checked = Some(Checked { hash, refused: None }),
+                        // Pods come and go as the tests say.
+                        _ => news.failed = true,
+                    }
+                }
+                if let Some(status) = status {
+                    self.version += 1;
+                    let known = self.pools.get_mut(&pool.meta.key).unwrap();
+                    known.status = *status;
+                    known.meta.resource_version = self.version.to_string();
+                    news.written = Some(Ok(known.clone()));
+                }
+                let news = Box::new(news);
+                self.inputs.push_back(Input::Tended { pool: pool.meta.key, uid: pool.meta.uid, news });
+            }
             Command::Submit(submission) => self.submit(*submission),
             Command::Cancel { pod, id } => {
                 self.cancelled += 1;
@@ -248,7 +277,7 @@ impl World {
             }
             Command::DeleteJob(job) => self.delete_job(&job.meta.key.name),
             Command::Tell { job, reason, .. } => self.events.push((job.meta.key.name, reason)),
-            Command::Reprioritise { .. } | Command::Preload { .. } => {}
+            Command::Reprioritise { .. } | Command::Preload { .. } | Command::Evict { .. } | Command::KeepPool(_) => {}
             Command::StepDown => panic!("nobody else leads"),
         }
     }
@@ -591,6 +620,75 @@ fn a_deadline_ends_a_job_wherever_it_is() {
         world.expect(name, ConditionStatus::False, reasons::DEADLINE_EXCEEDED);
     }
     assert_eq!(world.cancelled, 2);
+}
+
+#[test]
+fn a_deadline_goes_on_over_operators() {
+    let mut world = World::new(1, &["p"]);
+    world.settle();
+    world.add_job("a", json!({"activeDeadlineSeconds": 100}));
+    world.pass(2 * SECOND);
+    world.pass(2 * SECOND);
+    assert!(world.jobs[&key("a")].status.start_time.is_some());
+    world.pass(90 * SECOND);
+    world.restart();
+    // A process of its own, with a clock of its own.
+    world.birth = world.now;
+    world.settle();
+    assert_eq!(world.outcome("a").unwrap().0, ConditionStatus::Unknown);
+    world.pass(8 * SECOND);
+    world.expect("a", ConditionStatus::False, reasons::DEADLINE_EXCEEDED);
+}
+
+#[test]
+fn only_proofs_that_can_be_checked_again_are_taken_from_a_status() {
+    let mut world = World::new(1, &["p"]);
+    world.settle();
+    world.add_job("a", json!({}));
+    world.change_job("a", |job| {
+        let partition = json!([{"index": 0, "state": "Succeeded", "attempts": 1, "proof": "AAAA"}]);
+        job.status.partitions = serde_json::from_value(partition).unwrap();
+    });
+    let object = world.jobs[&key("a")].clone();
+    let spec = |kind: serde_json::Value| serde_json::from_value::<proofmill_crds::circuit::CircuitSpec>(kind).unwrap();
+    let mut job = Job::new(object.clone());
+    job.set_circuit(&spec(json!({"groth16": {"zkey": {"url": "file:x"}}})));
+    assert!(!job.is_proved(), "its public signals are not there");
+    let mut job = Job::new(object);
+    job.set_circuit(&world.circuits[&key("c")].spec.clone());
+    assert!(job.is_proved());
+}
+
+#[test]
+fn a_pool_is_looked_at_when_jobs_wait_for_it() {
+    let mut world = World::new(1, &[]);
+    let spec = json!({"template": {}, "autoscaling": {"minReplicas": 0, "maxReplicas": 2}});
+    world.pools.get_mut(&key("default")).unwrap().spec = serde_json::from_value(spec).unwrap();
+    world.restart();
+    world.settle();
+    world.pass(60 * SECOND);
+    world.tended.clear();
+    world.add_job("a", json!({}));
+    world.settle();
+    world.pass(2 * SECOND);
+    let status = &world.pools[&key("default")].status;
+    assert_eq!((status.waiting_partitions, status.desired_replicas), (Some(1), Some(1)));
+}
+
+#[test]
+fn what_comes_to_an_engine_too_late_is_cancelled() {
+    let mut world = World::new(1, &["p"]);
+    world.settle();
+    world.add_job("a", json!({}));
+    world.settle();
+    world.delete_job("a");
+    world.settle();
+    let before = world.cancelled;
+    let pod = world.pods[&key("p")].meta.uid.clone();
+    let id = v1::PartitionId { job: "gone".into(), partition: 0, attempt: 0 };
+    world.inputs.push_back(Input::Submitted { pod, id, refusal: None });
+    world.settle();
+    assert_eq!(world.cancelled, before + 1);
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub async fn run(
         return Err(missing(&format!("has no proof{why}")));
     };
     let bytes = BASE64.decode(text).map_err(|_| missing("has a proof that is not base64"))?;
+    if status.public_signals_digest.is_some() && (public || out.is_some()) {
+        return Err(missing(
+            "has more public signals than a status holds: name a ConfigMap in spec.output and read them there",
+        ));
+    }
     let signals =
         format!("[{}]\n", status.public_signals.iter().map(|s| format!("\"{s}\"")).collect::<Vec<_>>().join(","));
     if public {
