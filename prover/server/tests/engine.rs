@@ -185,7 +185,7 @@ async fn a_signal_lets_work_finish_and_a_restart_has_a_new_boot() {
     let task = {
         let client = client.clone();
         tokio::spawn(async move {
-            let outcome = client.prove(&request("a", 400_000), |_| {}).await;
+            let outcome = client.prove(&request("a", 50_000), |_| {}).await;
             client.acknowledge(&id("a")).await.map(|_| outcome)
         })
     };
@@ -194,11 +194,14 @@ async fn a_signal_lets_work_finish_and_a_restart_has_a_new_boot() {
         assert!(Instant::now() < end);
     }
     server.handle.wish(Wish::Drain);
+    // Each another job: one that has come in is attached to, also while the server drains.
+    let mut number = 0;
     let refused = loop {
-        match client.calls().submit(request("late", 1)).await {
+        match client.calls().submit(request(&format!("late-{number}"), 1)).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             Err(status) => break status,
         }
+        number += 1;
     };
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     assert_eq!(task.await.unwrap().unwrap().unwrap().unwrap().proof, expected());
