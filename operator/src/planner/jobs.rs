@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proofmill_crds::conditions::{ConditionStatus, reasons, types};
+use proofmill_crds::hex;
 use proofmill_crds::proof_job::ProofJobStatus;
 use proofmill_proto::v1;
 
@@ -160,7 +161,7 @@ impl Planner {
     fn verify(&mut self, key: &Key) {
         let circuit = self.circuit_of(key);
         let simulated = circuit.is_some_and(|circuit| circuit.spec.simulated.is_some());
-        let digest = circuit.and_then(|circuit| digest(circuit.status.verifying_key_digest.as_deref()?));
+        let digest = circuit.and_then(|circuit| hex::decode_sha256(circuit.status.verifying_key_digest.as_deref()?));
         let Some(job) = self.jobs.get(key) else { return };
         // The pods that proved it know the key; any other may.
         let mut pods: Vec<String> = known_pods(job);
@@ -423,7 +424,7 @@ impl Job {
             .spec
             .input
             .sha256_bytes()
-            .or_else(|| digest(self.object.status.input_digest.as_deref()?))
+            .or_else(|| hex::decode_sha256(self.object.status.input_digest.as_deref()?))
             .or_else(first)
     }
 }
@@ -473,8 +474,4 @@ fn tells_more(old: &ProofJobStatus, new: &ProofJobStatus) -> bool {
         || old.progress != new.progress
         || old.observed_generation != new.observed_generation
         || outcome(old) != outcome(new)
-}
-
-fn digest(text: &str) -> Option<[u8; 32]> {
-    proofmill_crds::source::Source { url: String::new(), sha256: Some(text.to_owned()) }.sha256_bytes()
 }

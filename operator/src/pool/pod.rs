@@ -3,8 +3,7 @@
 //! A pod is plain JSON, not a type: an overlay may hold fields that are younger than the types this was built with, and a
 //! mistyped field must reach the API server, which alone can refuse it.
 
-use std::fmt::Write;
-
+use proofmill_crds::hex;
 use proofmill_crds::pool_template::{Device, EmptyDir, Engine, PoolTemplate, Resources};
 use proofmill_crds::quantity::Quantity;
 use serde_json::{Map, Value, json};
@@ -321,12 +320,7 @@ fn bytes(size: &Quantity) -> Option<u64> {
 
 /// Of everything that was sent but the name and owner: 16 hexadecimal digits. Keys of a JSON mapping are in order.
 fn hash(pod: &Value) -> String {
-    let digest = Sha256::digest(pod.to_string());
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&Sha256::digest(pod.to_string())[..8])
 }
 
 #[cfg(test)]
