@@ -329,6 +329,8 @@ impl Planner {
                 self.commands.push(Command::Ack { pod, id });
             }
         }
+        self.acknowledge(key, now);
+        let Some(job) = self.jobs.get(key) else { return };
         let default = (!job.object.meta.tracked).then_some(self.settings.default_ttl);
         let own = job.object.spec.ttl_seconds_after_finished.map(|s| Duration::from_secs(s.unsigned_abs().into()));
         let (Some(ttl), Some(ended)) = (own.or(default), &job.object.status.completion_time) else { return };
@@ -343,6 +345,23 @@ impl Planner {
         } else {
             self.look_again(Subject::Job(key.clone()), now.mono + (ttl - age));
         }
+    }
+
+    /// The status of an ended job says that a later change of its spec was seen: tools wait for that. Nothing else changes.
+    fn acknowledge(&mut self, key: &Key, now: &Now) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let generation = job.object.meta.generation;
+        if job.object.status.observed_generation == Some(generation) || job.object.meta.deleting || job.writing {
+            return;
+        }
+        if now.mono < job.write_after {
+            let at = job.write_after;
+            self.look_again(Subject::Job(key.clone()), at);
+            return;
+        }
+        job.writing = true;
+        let status = ProofJobStatus { observed_generation: Some(generation), ..job.object.status.clone() };
+        self.commands.push(Command::WriteStatus { job: Box::new(job.object.clone()), status: Box::new(status) });
     }
 
     /// Lets engines forget what they hold of a job that is gone.

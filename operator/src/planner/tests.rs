@@ -705,6 +705,25 @@ fn a_circuit_that_is_deleted_ends_its_jobs() {
 }
 
 #[test]
+fn a_change_of_an_ended_job_is_acknowledged_and_changes_nothing_else() {
+    let mut world = World::new(1, &["a"]);
+    world.add_job("j", json!({}));
+    world.settle();
+    assert!(world.finish("a", proof()));
+    world.settle();
+    let before = world.planner.jobs[&key("j")].object.status.clone();
+    world.change_job("j", |job| {
+        job.meta.generation += 1;
+        job.spec.suspend = true;
+    });
+    world.settle();
+    let job = &world.planner.jobs[&key("j")].object;
+    assert_eq!(job.status.observed_generation, Some(job.meta.generation));
+    assert_ne!(job.status.observed_generation, before.observed_generation);
+    assert_eq!(job.status, ProofJobStatus { observed_generation: job.status.observed_generation, ..before });
+}
+
+#[test]
 fn ended_jobs_are_deleted_in_time() {
     let mut world = World::new(1, &["p"]);
     world.settle();
