@@ -65,11 +65,23 @@ impl Planner {
             }
         }
         self.by_uid.insert(object.meta.uid.clone(), key.clone());
-        match self.jobs.get_mut(&key) {
-            Some(job) => job.see(object),
-            None => {
-                self.jobs.insert(key, Job::new(object));
-            }
+        if self.jobs.contains_key(&key) {
+            self.update(&key, object);
+        } else {
+            let job = Job::new(object);
+            self.over += usize::from(job.is_over());
+            self.jobs.insert(key, job);
+        }
+    }
+
+    /// Takes over a newer state of a job's object; an older one changes nothing.
+    fn update(&mut self, key: &Key, object: JobObject) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let version = |object: &JobObject| object.meta.resource_version.parse::<u64>().unwrap_or(0);
+        if version(&object) >= version(&job.object) {
+            self.over -= usize::from(job.is_over());
+            job.object = object;
+            self.over += usize::from(job.is_over());
         }
     }
 
@@ -79,6 +91,7 @@ impl Planner {
         self.cancel(key);
         if let Some(job) = self.jobs.remove(key) {
             self.release(&job);
+            self.over -= usize::from(job.is_over());
             self.by_uid.remove(&job.object.meta.uid);
         }
         self.dirty.remove(&Subject::Job(key.clone()));
@@ -285,7 +298,7 @@ impl Planner {
         match result {
             Ok(object) => {
                 job.write_failures = 0;
-                job.see(*object);
+                self.update(key, *object);
             }
             // A watch brings what is there now.
             Err(WriteFault::Conflict | WriteFault::Gone) => {
@@ -421,14 +434,6 @@ impl Planner {
 }
 
 impl Job {
-    /// Takes over a newer state of its object; an older one changes nothing.
-    fn see(&mut self, object: JobObject) {
-        let version = |object: &JobObject| object.meta.resource_version.parse::<u64>().unwrap_or(0);
-        if version(&object) >= version(&self.object) {
-            self.object = object;
-        }
-    }
-
     /// Time until the deadline; `None` without one.
     pub(super) fn deadline_left(&self, now: &Now) -> Option<Duration> {
         let seconds = self.object.spec.active_deadline_seconds?.unsigned_abs();
