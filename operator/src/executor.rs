@@ -2,7 +2,9 @@
 //!
 //! - `tend`: what pools need.
 //! - `input`: jobs' inputs out of ConfigMaps and Secrets.
+//! - `events`: what humans are told.
 
+mod events;
 mod input;
 mod tend;
 
@@ -11,17 +13,19 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1 as v1_events;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use proofmill_crds::{API_VERSION, Circuit, ProofJob};
+use proofmill_crds::{API_VERSION, Circuit, ProofJob, ProverPool};
 use proofmill_proto::v1;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::events::CONTROLLER;
 use crate::credentials::Credentials;
 use crate::delivery::{self, Checker};
 use crate::index::{JobObject, Meta};
@@ -31,6 +35,10 @@ use crate::planner::{Command, Input, OutputFault, Refusal, Submission, WriteFaul
 
 /// Requests to the API server under way at once.
 const REQUESTS: usize = 16;
+/// Events under way at once: proofs go first.
+const EVENTS: usize = 4;
+/// Checks of proofs under way at once. Most of their time they wait for a verifying key.
+const CHECKS: usize = 32;
 
 /// See the module.
 #[derive(Clone)]
@@ -42,10 +50,21 @@ pub struct Executor {
     recorder: Recorder,
     leadership: Leadership,
     requests: Arc<Semaphore>,
-    /// What waits to be sent, by pod.
-    submissions: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>>,
+    lanes: Lanes,
     to: mpsc::Sender<Input>,
     step_down: Arc<Mutex<Option<oneshot::Sender<()>>>>,
+}
+
+/// What waits to be done. A command in a lane takes the memory of its data; as a task of its own it would take that of a whole
+/// request. No lane grows without bound: of each job, circuit and partition the planner has one of a kind under way.
+#[derive(Clone)]
+struct Lanes {
+    /// To engines, by pod, one after the other: of partitions with the same priority and sequence, an engine takes the first one
+    /// first, and what is cancelled must not come after its cancellation.
+    engines: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>>,
+    writes: mpsc::UnboundedSender<Command>,
+    events: mpsc::UnboundedSender<Command>,
+    checks: mpsc::UnboundedSender<Command>,
 }
 
 impl Executor {
@@ -57,8 +76,9 @@ impl Executor {
         leadership: Leadership,
         to: mpsc::Sender<Input>,
     ) -> (Self, oneshot::Receiver<()>) {
-        let reporter = Reporter { controller: "proofmill-operator".into(), instance: None };
+        let reporter = Reporter { controller: CONTROLLER.into(), instance: None };
         let (step_down, stepped_down) = oneshot::channel();
+        let [(writes, to_write), (events, to_tell), (checks, to_check)] = [(); 3].map(|()| mpsc::unbounded_channel());
         let executor = Self {
             checker: Checker::new(links.clone()),
             recorder: Recorder::new(client.clone(), reporter),
@@ -67,10 +87,14 @@ impl Executor {
             credentials,
             leadership,
             requests: Arc::new(Semaphore::new(REQUESTS)),
-            submissions: Arc::default(),
+            lanes: Lanes { engines: Arc::default(), writes, events, checks },
             to,
             step_down: Arc::new(Mutex::new(Some(step_down))),
         };
+        for (lane, workers) in [(to_write, REQUESTS), (to_tell, EVENTS), (to_check, CHECKS)] {
+            let lane = Arc::new(tokio::sync::Mutex::new(lane));
+            (0..workers).for_each(|_| drop(tokio::spawn(executor.clone().work(Arc::clone(&lane)))));
+        }
         (executor, stepped_down)
     }
 
@@ -82,31 +106,50 @@ impl Executor {
             sender.map(|sender| sender.send(()));
             return;
         }
-        match command {
+        match &command {
             Command::Connect(address) => {
-                let (sender, queue) = mpsc::unbounded_channel();
-                self.queues().insert(address.pod.clone(), sender);
-                tokio::spawn(self.clone().submit_in_order(queue));
-                self.links.open(address);
+                let (sender, lane) = mpsc::unbounded_channel();
+                self.engines().insert(address.pod.clone(), sender);
+                tokio::spawn(self.clone().work(Arc::new(tokio::sync::Mutex::new(lane))));
+                self.links.open(address.clone());
             }
             Command::Disconnect(pod) => {
-                self.queues().remove(&pod);
-                self.links.close(&pod);
+                self.engines().remove(pod);
+                self.links.close(pod);
             }
-            Command::Submit(ref submission) => self.in_order(&submission.pod.clone(), command),
-            Command::Cancel { ref pod, .. } | Command::Reprioritise { ref pod, .. } => {
-                self.in_order(&pod.clone(), command);
-            }
-            command => {
+            Command::Submit(submission) => self.to_engine(&submission.pod.clone(), command),
+            Command::Cancel { pod, .. }
+            | Command::Ack { pod, .. }
+            | Command::Reprioritise { pod, .. }
+            | Command::Preload { pod, .. }
+            | Command::Evict { pod, .. } => self.to_engine(&pod.clone(), command),
+            Command::WriteStatus { .. }
+            | Command::WriteCircuit { .. }
+            | Command::WriteOutput { .. }
+            | Command::DeleteJob(_) => drop(self.lanes.writes.send(command)),
+            Command::Tell { .. } => drop(self.lanes.events.send(command)),
+            Command::Verify(_) => drop(self.lanes.checks.send(command)),
+            // One of each pool.
+            Command::Tend { .. } | Command::KeepPool(_) | Command::ForgetPool(_) => {
                 let executor = self.clone();
-                tokio::spawn(async move { executor.run_alone(command).await });
+                tokio::spawn(async move { executor.carry_out(command).await });
             }
+            Command::StepDown => {}
         }
     }
 
-    /// What needs no order.
-    async fn run_alone(&self, command: Command) {
+    /// Carries out what comes in a lane.
+    async fn work(self, lane: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Command>>>) {
+        loop {
+            let next = lane.lock().await.recv().await;
+            let Some(command) = next else { return };
+            self.carry_out(command).await;
+        }
+    }
+
+    async fn carry_out(&self, command: Command) {
         match command {
+            Command::Submit(submission) => self.send(*submission).await,
             Command::Cancel { pod, id } => {
                 self.call(&pod, async |client| client.cancel(v1::CancelRequest { id: Some(id) }).await.map(drop)).await;
             }
@@ -126,14 +169,14 @@ impl Executor {
                 self.tell(Input::Verified { job: work.job, uid: work.uid, fault }).await;
             }
             Command::WriteStatus { job, status } => {
-                let result = self.write_status::<ProofJob>(&job.meta, "jobs", &status).await;
+                let result = self.write_status::<ProofJob>(&job, "jobs", &status).await;
                 let result = result.map(|object| Box::new(object.into()));
-                self.tell(Input::Written { job: job.meta.key, uid: job.meta.uid, result }).await;
+                self.tell(Input::Written { job: job.key, uid: job.uid, result }).await;
             }
             Command::WriteCircuit { circuit, status } => {
-                let result = self.write_status::<Circuit>(&circuit.meta, "circuits", &status).await;
+                let result = self.write_status::<Circuit>(&circuit, "circuits", &status).await;
                 let result = result.map(|object| Box::new(object.into()));
-                self.tell(Input::CircuitWritten { circuit: circuit.meta.key, uid: circuit.meta.uid, result }).await;
+                self.tell(Input::CircuitWritten { circuit: circuit.key, uid: circuit.uid, result }).await;
             }
             Command::Tend { pool, actions, status } => {
                 let news = Box::new(self.tend(&pool, actions, status).await);
@@ -155,22 +198,20 @@ impl Executor {
             }
             Command::DeleteJob(job) => self.delete(&job).await,
             Command::Tell { job, reason, note, warning } => {
-                self.event::<ProofJob>(&job.meta, "Prove", reason, note, warning).await;
+                self.job_event(&job, reason, note, warning).await;
             }
-            Command::Connect(_) | Command::Disconnect(_) | Command::Submit(_) | Command::StepDown => {}
+            Command::Connect(_) | Command::Disconnect(_) | Command::StepDown => {}
         }
     }
 
-    /// One after the other at each pod: of partitions with the same priority and sequence, an engine takes the first one
-    /// first, and what is cancelled must not come after its cancellation.
-    fn in_order(&self, pod: &str, command: Command) {
-        if let Some(queue) = self.queues().get(pod) {
-            let _ = queue.send(command);
+    fn to_engine(&self, pod: &str, command: Command) {
+        if let Some(lane) = self.engines().get(pod) {
+            let _ = lane.send(command);
         }
     }
 
-    fn queues(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Command>>> {
-        self.submissions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn engines(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Command>>> {
+        self.lanes.engines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn tell(&self, input: Input) {
@@ -192,20 +233,14 @@ impl Executor {
         }
     }
 
-    async fn submit_in_order(self, mut queue: mpsc::UnboundedReceiver<Command>) {
-        while let Some(command) = queue.recv().await {
-            let Command::Submit(submission) = command else {
-                self.run_alone(command).await;
-                continue;
-            };
-            let submitted = tokio::time::timeout(CALL, self.submit(&submission)).await;
-            let refusal = match submitted {
-                Ok(result) => result.err(),
-                Err(_) => Some(Refusal::Later("the pod does not answer".into())),
-            };
-            if let Some(id) = submission.request.id {
-                self.tell(Input::Submitted { pod: submission.pod, id, refusal }).await;
-            }
+    /// Sends a partition to its engine and tells how that went.
+    async fn send(&self, submission: Submission) {
+        let refusal = match tokio::time::timeout(CALL, self.submit(&submission)).await {
+            Ok(result) => result.err(),
+            Err(_) => Some(Refusal::Later("the pod does not answer".into())),
+        };
+        if let Some(id) = submission.request.id {
+            self.tell(Input::Submitted { pod: submission.pod, id, refusal }).await;
         }
     }
 
@@ -284,42 +319,39 @@ impl Executor {
         }
     }
 
-    async fn delete(&self, job: &JobObject) {
+    async fn delete(&self, job: &Meta) {
         let _turn = self.requests.acquire().await;
-        let preconditions = Preconditions {
-            uid: Some(job.meta.uid.clone()),
-            resource_version: Some(job.meta.resource_version.clone()),
-        };
+        let preconditions =
+            Preconditions { uid: Some(job.uid.clone()), resource_version: Some(job.resource_version.clone()) };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
-        let api: Api<ProofJob> = Api::namespaced(self.client.clone(), &job.meta.key.namespace);
-        if let Err(error) = api.delete(&job.meta.key.name, &params).await {
-            tracing::warn!(job = %job.meta.key, "the job outlived its time to live and was not deleted: {error}");
+        let api: Api<ProofJob> = Api::namespaced(self.client.clone(), &job.key.namespace);
+        if let Err(error) = api.delete(&job.key.name, &params).await {
+            tracing::warn!(job = %job.key, "the job outlived its time to live and was not deleted: {error}");
         }
     }
 
-    /// Tells humans about one of our objects.
-    async fn event<K>(&self, meta: &Meta, action: &str, reason: &str, note: String, warning: bool)
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    /// Tells humans how a job ended.
+    async fn job_event(&self, job: &Meta, reason: &str, note: String, warning: bool) {
         let _turn = self.requests.acquire().await;
-        let reference = ObjectReference {
-            api_version: Some(K::api_version(&()).into_owned()),
-            kind: Some(K::kind(&()).into_owned()),
-            name: Some(meta.key.name.clone()),
-            namespace: Some(meta.key.namespace.clone()),
-            uid: Some(meta.uid.clone()),
-            ..ObjectReference::default()
-        };
+        let api: Api<v1_events::Event> = Api::namespaced(self.client.clone(), &job.key.namespace);
+        let event = events::of_job(job, reason, note, warning);
+        if let Err(error) = api.create(&PostParams::default(), &event).await {
+            tracing::warn!(job = %job.key, "the event {reason} was not written: {error}");
+        }
+    }
+
+    /// Tells humans about a pool; what is said again and again becomes a series.
+    async fn pool_event(&self, pool: &Meta, action: &str, reason: &str, note: String, warning: bool) {
+        let _turn = self.requests.acquire().await;
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(note.chars().take(1000).collect()),
+            note: Some(events::shortened(&note)),
             action: action.to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::warn!(object = %meta.key, "the event {reason} was not written: {error}");
+        if let Err(error) = self.recorder.publish(&event, &events::reference::<ProverPool>(pool)).await {
+            tracing::warn!(pool = %pool.key, "the event {reason} was not written: {error}");
         }
     }
 }

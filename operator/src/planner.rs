@@ -15,7 +15,7 @@ use proofmill_proto::v1;
 use self::pools::Pool;
 use crate::clock::Now;
 use crate::fleet::{Engine, Pace};
-use crate::index::{CircuitObject, HasMeta, JobObject, Key, NodeObject, PodObject, PoolObject, upsert};
+use crate::index::{CircuitObject, HasMeta, JobObject, Key, Meta, NodeObject, PodObject, PoolObject, upsert};
 use crate::jobs::record::{Job, Rank};
 use crate::pool::{self, Action, Checked};
 
@@ -227,8 +227,8 @@ pub enum Command {
     Verify(Box<Verification>),
     /// Write a job's status.
     WriteStatus {
-        /// The job as it was planned from.
-        job: Box<JobObject>,
+        /// The job's object as it was planned from.
+        job: Box<Meta>,
         /// The new status.
         status: Box<ProofJobStatus>,
     },
@@ -261,8 +261,8 @@ pub enum Command {
     },
     /// Write a Circuit's status.
     WriteCircuit {
-        /// The circuit as it was planned from.
-        circuit: Box<CircuitObject>,
+        /// The circuit's object as it was planned from.
+        circuit: Box<Meta>,
         /// The new status.
         status: Box<CircuitStatus>,
     },
@@ -274,11 +274,11 @@ pub enum Command {
         proofs: Vec<v1::PartitionProof>,
     },
     /// Delete a job whose time to live is over.
-    DeleteJob(Box<JobObject>),
+    DeleteJob(Box<Meta>),
     /// Tell humans.
     Tell {
         /// About which job.
-        job: Box<JobObject>,
+        job: Box<Meta>,
         /// One word.
         reason: &'static str,
         /// A sentence.

@@ -76,7 +76,7 @@ impl Executor {
             Err(PodFault::Refused(status)) => {
                 let refused = Some(status.message.clone());
                 let note = format!("the API server would refuse pods of the template: {}", status.message);
-                self.event::<ProverPool>(&pool.meta, "Check", reasons::TEMPLATE_INVALID, note, true).await;
+                self.pool_event(&pool.meta, "Check", reasons::TEMPLATE_INVALID, note, true).await;
                 news.checked = Some(Checked { hash, refused });
             }
             Err(PodFault::Failed(error)) => {
@@ -90,7 +90,7 @@ impl Executor {
         let key = &pool.meta.key;
         if let Err(error) = self.credentials.ensure(pool).await {
             tracing::warn!(pool = %key, "no pod was created, for want of a certificate: {error}");
-            self.event::<ProverPool>(&pool.meta, "Create", "NoCertificate", error.to_string(), true).await;
+            self.pool_event(&pool.meta, "Create", "NoCertificate", error.to_string(), true).await;
             news.failed = true;
             return;
         }
@@ -105,8 +105,7 @@ impl Executor {
                 news.created = true;
                 // The watch would tell later.
                 self.tell(Input::Pods(Change::Applied(Box::new(pod.into())))).await;
-                self.event::<ProverPool>(&pool.meta, "Create", "PodCreated", format!("created pod {name}"), false)
-                    .await;
+                self.pool_event(&pool.meta, "Create", "PodCreated", format!("created pod {name}"), false).await;
             }
             // It is there already: the index lags behind, or it is somebody else's.
             Err(PodFault::Refused(status)) if status.is_already_exists() => {
@@ -115,8 +114,7 @@ impl Executor {
             }
             Err(PodFault::Refused(status)) => {
                 tracing::warn!(pool = %key, "the API server refuses a pod: {}", status.message);
-                self.event::<ProverPool>(&pool.meta, "Create", reasons::PODS_REFUSED, status.message.clone(), true)
-                    .await;
+                self.pool_event(&pool.meta, "Create", reasons::PODS_REFUSED, status.message.clone(), true).await;
                 news.refused = Some(status.message.clone());
             }
             Err(PodFault::Failed(error)) => {
@@ -205,7 +203,7 @@ impl Executor {
                 }
                 tracing::info!(pod = %pod.key, cause, "pod deleted");
                 let note = format!("deleted pod {}: {cause}", pod.key.name);
-                self.event::<ProverPool>(&pool.meta, "Delete", "PodDeleted", note, false).await;
+                self.pool_event(&pool.meta, "Delete", "PodDeleted", note, false).await;
             }
             // Another one has the name, or none: the index lags behind.
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => news.failed = true,

@@ -97,7 +97,7 @@ impl Planner {
         let mut conditions =
             Conditions { list: &mut status.conditions, generation: circuit.meta.generation, time: now.time() };
         conditions.set(types::READY, condition, reason, &message);
-        let circuit = Box::new(circuit.clone());
+        let circuit = Box::new(circuit.meta.clone());
         self.findings.entry(key.clone()).or_default().writing = true;
         self.commands.push(Command::WriteCircuit { circuit, status: Box::new(status) });
     }

@@ -288,8 +288,8 @@ impl Planner {
             return;
         }
         job.writing = true;
-        let object = Box::new(job.object.clone());
-        self.commands.push(Command::WriteStatus { job: object, status: Box::new(status) });
+        let job = Box::new(job.object.meta.clone());
+        self.commands.push(Command::WriteStatus { job, status: Box::new(status) });
     }
 
     pub(super) fn see_written(&mut self, key: &Key, uid: &str, result: Result<Box<JobObject>, WriteFault>, now: &Now) {
@@ -333,7 +333,7 @@ impl Planner {
                 Outcome::Failed { reason, message } => (*reason, message.clone(), true),
                 Outcome::Proved => (reasons::PROVED, "proved and verified".to_owned(), false),
             };
-            let job = Box::new(job.object.clone());
+            let job = Box::new(job.object.meta.clone());
             self.commands.push(Command::Tell { job, reason, note, warning });
         }
         for (index, partition) in (0..).zip(proved) {
@@ -352,7 +352,7 @@ impl Planner {
             return;
         }
         if age >= ttl {
-            self.commands.push(Command::DeleteJob(Box::new(job.object.clone())));
+            self.commands.push(Command::DeleteJob(Box::new(job.object.meta.clone())));
             // Should it fail.
             self.look_again(Subject::Job(key.clone()), now.mono + Duration::from_secs(60));
         } else {
@@ -374,7 +374,7 @@ impl Planner {
         }
         job.writing = true;
         let status = ProofJobStatus { observed_generation: Some(generation), ..job.object.status.clone() };
-        self.commands.push(Command::WriteStatus { job: Box::new(job.object.clone()), status: Box::new(status) });
+        self.commands.push(Command::WriteStatus { job: Box::new(job.object.meta.clone()), status: Box::new(status) });
     }
 
     /// Lets engines forget what they hold of a job that is gone.

@@ -270,31 +270,31 @@ impl World {
             }
             Command::WriteStatus { job, status } => {
                 let result = self.write(&job, *status);
-                self.inputs.push_back(Input::Written { job: job.meta.key.clone(), uid: job.meta.uid, result });
+                self.inputs.push_back(Input::Written { job: job.key.clone(), uid: job.uid, result });
             }
             Command::WriteOutput { job, .. } => {
                 self.inputs.push_back(Input::OutputWritten { job: job.meta.key, uid: job.meta.uid, fault: None });
             }
-            Command::DeleteJob(job) => self.delete_job(&job.meta.key.name),
-            Command::Tell { job, reason, .. } => self.events.push((job.meta.key.name, reason)),
+            Command::DeleteJob(job) => self.delete_job(&job.key.name),
+            Command::Tell { job, reason, .. } => self.events.push((job.key.name, reason)),
             Command::Reprioritise { .. } | Command::Preload { .. } | Command::Evict { .. } | Command::KeepPool(_) => {}
             Command::StepDown => panic!("nobody else leads"),
         }
     }
 
-    fn write(&mut self, job: &JobObject, status: ProofJobStatus) -> Result<Box<JobObject>, WriteFault> {
+    fn write(&mut self, job: &Meta, status: ProofJobStatus) -> Result<Box<JobObject>, WriteFault> {
         if self.conflicts > 0 {
             self.conflicts -= 1;
             return Err(WriteFault::Failed("the API server is busy".into()));
         }
-        let Some(known) = self.jobs.get_mut(&job.meta.key) else { return Err(WriteFault::Gone) };
-        if known.meta.resource_version != job.meta.resource_version {
+        let Some(known) = self.jobs.get_mut(&job.key) else { return Err(WriteFault::Gone) };
+        if known.meta.resource_version != job.resource_version {
             return Err(WriteFault::Conflict);
         }
         let outcome =
             |status: &ProofJobStatus| status.conditions.iter().find(|c| c.type_ == types::SUCCEEDED).map(|c| c.status);
         if let Some(before @ (ConditionStatus::True | ConditionStatus::False)) = outcome(&known.status) {
-            assert_eq!(outcome(&status), Some(before), "the outcome of {} changed", job.meta.key);
+            assert_eq!(outcome(&status), Some(before), "the outcome of {} changed", job.key);
         }
         self.status_writes += 1;
         self.version += 1;

@@ -203,9 +203,11 @@ fn keep_near_figures(new: &mut ProverPoolStatus, old: &ProverPoolStatus) {
     keep(&mut new.queue_milliseconds, old.queue_milliseconds);
 }
 
-/// A status without what changes all the time: its figures, and which pods are busy.
+/// A status without what changes all the time: its figures, which pods are busy, and the sentences that count pods.
 fn without_figures(status: &ProverPoolStatus) -> ProverPoolStatus {
+    let without_message = |condition: &Condition| Condition { message: String::new(), ..condition.clone() };
     ProverPoolStatus {
+        conditions: status.conditions.iter().map(without_message).collect(),
         busy_permille: None,
         waiting_partitions: None,
         queue_milliseconds: None,
