@@ -58,8 +58,8 @@ pub struct Engine {
 #[derive(Clone, Debug, Default)]
 struct Load(VecDeque<(u64, u64)>);
 
-/// Reports of a minute: one a second.
-const REPORTS: usize = 60;
+/// What counts as the last minute of one device, microseconds.
+const MINUTE: u64 = 60_000_000;
 
 /// What the last proofs of circuits took on a device.
 #[derive(Clone, Debug, Default)]
@@ -142,10 +142,7 @@ impl Engine {
             status.key_failures.iter().map(|f| (f.circuit.clone(), f.failure.clone().unwrap_or_default())).collect();
         let ledger = || status.devices.iter().flat_map(|device| &device.ledger);
         let busy = ledger().filter(|entry| entry.state == "busy").map(|entry| entry.duration_us).sum();
-        self.load.0.push_back((busy, ledger().map(|entry| entry.duration_us).sum()));
-        if self.load.0.len() > REPORTS {
-            self.load.0.pop_front();
-        }
+        self.load.add(busy, ledger().map(|entry| entry.duration_us).sum(), MINUTE * status.devices.len() as u64);
     }
 
     /// How many more partitions it may get of a circuit.
@@ -156,6 +153,20 @@ impl Engine {
         // One more of the highest priority: it must come to the engine to overtake there.
         let extra = if priority == Priority::Critical { self.devices } else { 0 };
         (self.devices * pace.ahead(circuit) + extra).saturating_sub(self.assigned.len())
+    }
+}
+
+impl Load {
+    /// Reports come every second, or when something changes; what is older than `window` goes.
+    fn add(&mut self, busy: u64, all: u64, window: u64) {
+        if self.0.back().is_some_and(|(_, before)| all < *before) {
+            // The engine was started anew.
+            self.0.clear();
+        }
+        self.0.push_back((busy, all));
+        while self.0.get(1).is_some_and(|(_, second)| second + window <= all) {
+            self.0.pop_front();
+        }
     }
 }
 
@@ -259,6 +270,29 @@ mod tests {
             spoil(&mut one.1);
             assert_eq!(chosen(&[one], Priority::Normal, None), None);
         }
+    }
+
+    #[test]
+    fn the_load_is_that_of_the_last_minute_however_many_reports_told_it() {
+        let mut engine = engine("a", 0, &[]).1;
+        let mut report = |busy: u64, idle: u64| {
+            let entry = |state: &str, seconds: u64| v1::LedgerEntry {
+                state: state.into(),
+                duration_us: seconds * 1_000_000,
+                ..v1::LedgerEntry::default()
+            };
+            let ledger = vec![entry("busy", busy), entry("idle", idle)];
+            let devices = vec![v1::DeviceStatus { ledger, ..v1::DeviceStatus::default() }];
+            engine.report(&v1::EngineStatus { devices, ..v1::EngineStatus::default() });
+            let (busy, all) = engine.load();
+            (busy / 1_000_000, all / 1_000_000)
+        };
+        assert_eq!(report(0, 10), (0, 0));
+        assert_eq!(report(30, 10), (30, 30));
+        assert_eq!(report(30, 40), (30, 60));
+        assert_eq!(report(30, 70), (0, 60), "what was busy is longer ago");
+        assert_eq!(report(30, 200), (0, 130), "what lies between two reports counts whole");
+        assert_eq!(report(0, 1), (0, 0), "another start");
     }
 
     #[test]

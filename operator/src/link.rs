@@ -29,8 +29,10 @@ const PING_ANSWER: Duration = Duration::from_secs(10);
 pub const CALL: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Between two reports of an engine's state.
-const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// Milliseconds between two reports of an engine's state.
+const STATUS_EVERY_MS: u64 = 1000;
+/// The same as long as it is idle: a thousand idle engines are no work.
+const IDLE_STATUS_EVERY_MS: u64 = 10_000;
 
 /// How the operator shows itself to engines, and whom it believes; changes when certificates are renewed. `None`: plain TCP.
 pub type Tls = Option<Arc<rustls::ClientConfig>>;
@@ -145,8 +147,11 @@ async fn follow_once(pod: &str, mut client: ProverClient<Channel>, news: &mpsc::
     tell(EngineNews::Status(Box::new(status))).await?;
     tell(EngineNews::Listed(client.list(v1::ListRequest {}).await?.into_inner())).await?;
     let mut events = client.watch(v1::WatchRequest { id: None }).await?.into_inner();
-    let interval_ms = u64::try_from(STATUS_EVERY.as_millis()).unwrap_or(1000);
-    let request = v1::WatchStatusRequest { interval_ms, without_partitions: true };
+    let request = v1::WatchStatusRequest {
+        interval_ms: STATUS_EVERY_MS,
+        without_partitions: true,
+        unchanged_interval_ms: IDLE_STATUS_EVERY_MS,
+    };
     let mut reports = client.watch_status(request).await?.into_inner();
     loop {
         tokio::select! {

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::ListParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use proofmill_crds::{ProofJob, ProverPool};
 use serde_json::json;
@@ -50,7 +51,12 @@ pub async fn run() {
     println!("  the operator's peak memory, MiB (<= 256)      {}", memory(world.operator_pid(0), "VmHWM"));
 
     world.patch::<ProverPool>("default", json!({"spec": {"replicas": FEW}})).await;
-    world.ready("default", FEW).await;
+    world
+        .until("the end of the other pods", async || {
+            let pods = world.api::<Pod>().list_metadata(&ListParams::default()).await.unwrap().items.len();
+            (pods == FEW as usize, pods)
+        })
+        .await;
     // Figures of the last minute change for that long.
     tokio::time::sleep(Duration::from_secs(75)).await;
     let (log, before) = (audit_length(), cpu(world.operator_pid(0)));

@@ -105,6 +105,12 @@ impl Engine {
         self.becomes(&id, v1::PartitionState::Succeeded, Some(Outcome::Proof(proof)));
     }
 
+    /// What a report says but for the time.
+    fn still(&self) -> (Duration, usize) {
+        let state = self.0.state.lock().unwrap();
+        (state.busy, state.circuits.len())
+    }
+
     fn status(&self) -> v1::EngineStatus {
         let state = self.0.state.lock().unwrap();
         let all = self.0.origin.elapsed();
@@ -201,13 +207,21 @@ impl Prover for Engine {
     }
 
     async fn watch_status(&self, request: Request<v1::WatchStatusRequest>) -> Answer<Self::WatchStatusStream> {
-        let mut ticks = tokio::time::interval(Duration::from_millis(request.into_inner().interval_ms));
+        let request = request.into_inner();
+        let mut ticks = tokio::time::interval(Duration::from_millis(request.interval_ms));
+        let unchanged = Duration::from_millis(request.unchanged_interval_ms.max(request.interval_ms));
         let engine = self.clone();
         let (to, stream) = mpsc::channel(1);
         tokio::spawn(async move {
+            let mut last = None;
             loop {
                 ticks.tick().await;
-                if to.send(Ok(engine.status())).await.is_err() {
+                let still = engine.still();
+                if matches!(&last, Some((at, known)) if *known == still && Instant::now() - *at < unchanged) {
+                    continue;
+                }
+                last = Some((Instant::now(), still));
+                if to.send(Ok(Engine::status(&engine))).await.is_err() {
                     return;
                 }
             }

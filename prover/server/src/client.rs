@@ -128,7 +128,8 @@ impl Client {
         mut seen: impl FnMut(v1::EngineStatus) -> bool,
     ) -> Result<(), ClientError> {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        let request = v1::WatchStatusRequest { interval_ms, without_partitions: !with_partitions };
+        let request =
+            v1::WatchStatusRequest { interval_ms, without_partitions: !with_partitions, ..Default::default() };
         let mut tries = Tries::new(&self.config);
         loop {
             let mut end = Status::unavailable("the engine ended the stream");

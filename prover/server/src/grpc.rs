@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proofmill_engine::engine::{PartitionEvent, SubmitError, Submitted, Watch};
 use proofmill_engine::job::PartitionId;
@@ -168,22 +168,29 @@ impl Service {
     ) -> Result<ReceiverStream<Result<v1::EngineStatus, Status>>, Status> {
         self.admit_stream()?;
         let interval = validate::interval(request.interval_ms, "interval_ms")?;
+        let unchanged = match request.unchanged_interval_ms {
+            0 => interval,
+            other => validate::interval(other, "unchanged_interval_ms")?,
+        };
         let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(self.clone().send_status(sender, interval, !request.without_partitions));
+        tokio::spawn(self.clone().send_status(sender, interval, unchanged, !request.without_partitions));
         Ok(ReceiverStream::new(receiver))
     }
 
-    /// A report per interval; a slow client gets fewer, each as new as when it could be sent.
+    /// A report per interval, or per `unchanged` if it says nothing new; a slow client gets fewer, each as new as when it could
+    /// be sent.
     async fn send_status(
         self,
         sender: mpsc::Sender<Result<v1::EngineStatus, Status>>,
         interval: Duration,
+        unchanged: Duration,
         with_partitions: bool,
     ) {
         let _count = Gauge::enter(&self.0.stats, |stats| &stats.watches);
         let mut closing = self.0.closing.clone();
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut last: Option<(Instant, v1::EngineStatus)> = None;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -191,6 +198,13 @@ impl Service {
                 () = closes(&mut closing) => {
                     let _ = sender.try_send(Err(stopping()));
                     return;
+                }
+            }
+            if unchanged > interval {
+                let still = report::without_clocks(self.status(with_partitions));
+                match &last {
+                    Some((sent, known)) if *known == still && sent.elapsed() < unchanged => continue,
+                    _ => last = Some((Instant::now(), still)),
                 }
             }
             let Ok(Ok(permit)) = tokio::time::timeout(self.0.config.limits.watch_stall, sender.reserve()).await else {

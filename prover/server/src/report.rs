@@ -66,6 +66,18 @@ pub fn status(snapshot: &Snapshot, version: &str, resident: Option<u64>, with_pa
     }
 }
 
+/// A status without what changes while an engine does nothing.
+pub fn without_clocks(mut status: v1::EngineStatus) -> v1::EngineStatus {
+    status.at_us = 0;
+    status.memory.retain(|memory| memory.r#use != "resident");
+    for device in &mut status.devices {
+        device.watermark_us = 0;
+        device.cpu_us = 0;
+        device.ledger.retain(|entry| entry.state == "busy");
+    }
+    status
+}
+
 /// Why no new work should be sent here; empty if it should. A device that was quarantined later does not make the engine
 /// unready as long as another one serves.
 pub fn not_ready(snapshot: &Snapshot) -> Vec<String> {

@@ -184,6 +184,28 @@ async fn status_and_its_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_idle_engine_reports_rarely_if_asked_to_and_at_once_when_it_has_work() {
+    let server = Running::start(config(), Fake::new("b")).await;
+    let client = server.client();
+    let asking = |unchanged_interval_ms| v1::WatchStatusRequest {
+        interval_ms: 100,
+        without_partitions: false,
+        unchanged_interval_ms,
+    };
+    let mut reports = client.calls().watch_status(asking(3_600_000)).await.unwrap().into_inner();
+    let first = reports.message().await.unwrap().unwrap();
+    assert!(first.partitions.is_empty());
+    let more = tokio::time::timeout(Duration::from_secs(1), reports.message()).await;
+    assert!(more.is_err(), "nothing but time has changed: {more:?}");
+    client.calls().submit(request("a", 1)).await.unwrap();
+    let second = tokio::time::timeout(Duration::from_secs(20), reports.message()).await.unwrap().unwrap().unwrap();
+    assert_eq!(second.partitions.len(), 1);
+    let bad = client.calls().watch_status(asking(1)).await.unwrap_err();
+    assert_eq!(bad.code(), Code::InvalidArgument);
+    assert!(bad.message().starts_with("unchanged_interval_ms: "), "{}", bad.message());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_queued_jobs_and_a_full_queue() {
     let fake = Fake::new("b");
     let server = Running::start(config(), fake.clone()).await;
