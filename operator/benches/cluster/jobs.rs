@@ -9,7 +9,7 @@ use proofmill_crds::ProofJob;
 use proofmill_crds::conditions::ConditionStatus;
 use serde_json::{Value, json};
 
-use crate::measure::{audit, audit_length, clock_offset, cpu, moments};
+use crate::measure::{audit, clock_offset, cpu, moment, moments};
 use crate::world::{World, outcome};
 
 /// Jobs one after the other, each on an idle pod.
@@ -67,7 +67,7 @@ async fn queue(world: &World) {
         futures_util::future::join_all(chunk.iter().map(|name| world.job(name, "long", json!({})))).await;
     }
     let before = ledger(world, pod).await;
-    let (begun, log) = (Instant::now(), audit_length());
+    let (begun, log) = (Instant::now(), moment());
     let first = done(world).await;
     // Until the end comes near: the last jobs have nobody behind them.
     let last = loop {
@@ -89,7 +89,7 @@ async fn queue(world: &World) {
         let job = world.end(name).await;
         assert_eq!(outcome(&job).0, Some(ConditionStatus::True));
     }
-    let writes = audit(log, &world.namespace, |verb| matches!(verb, "create" | "update" | "patch" | "delete"));
+    let writes = audit(&log, &world.namespace, |verb| matches!(verb, "create" | "update" | "patch" | "delete"));
     let all: usize = writes.values().sum();
     println!("  API writes per job (<= 4)                 {:.2}   {writes:?}", all as f64 / (last - first + 50) as f64);
 }
@@ -98,10 +98,10 @@ async fn queue(world: &World) {
 async fn rest(world: &World) {
     // Figures of the last minute change for that long.
     tokio::time::sleep(Duration::from_secs(75)).await;
-    let (log, before) = (audit_length(), cpu(world.operator_pid(0)));
+    let (log, before) = (moment(), cpu(world.operator_pid(0)));
     tokio::time::sleep(REST).await;
     let cpu = cpu(world.operator_pid(0)) - before;
-    let requests = audit(log, &world.namespace, |_| true);
+    let requests = audit(&log, &world.namespace, |_| true);
     println!("\nat rest for {} s with {} ended jobs:", REST.as_secs(), SINGLE + QUEUE);
     println!("  CPU, share of a core (<= 0.01)            {:.4}", cpu.as_secs_f64() / REST.as_secs_f64());
     println!("  requests                                  {requests:?}");

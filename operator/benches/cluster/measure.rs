@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::world::World;
@@ -35,27 +36,30 @@ fn run_folder() -> PathBuf {
     PathBuf::from(std::env::var_os("KUBECONFIG").unwrap()).parent().unwrap().to_owned()
 }
 
-fn audit_file() -> PathBuf {
-    run_folder().join("log/audit.json")
+/// This moment, as the API server's log writes it.
+pub fn moment() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-pub fn audit_length() -> usize {
-    std::fs::metadata(audit_file()).unwrap().len() as usize
-}
-
-/// The operator's requests in a namespace since the log had this length, by verb and resource.
-pub fn audit(from: usize, namespace: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
-    let text = std::fs::read(audit_file()).unwrap();
+/// The operator's requests in a namespace since a moment, by verb and resource.
+pub fn audit(since: &str, namespace: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for line in String::from_utf8_lossy(&text[from..]).lines() {
-        let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
-        let object = &event["objectRef"];
-        let verb = event["verb"].as_str().unwrap_or_default();
-        let ours = event["userAgent"].as_str().is_some_and(|agent| agent.contains("proofmill-operator"));
-        if object["namespace"] == namespace && ours && wanted(verb) {
-            let resource = object["resource"].as_str().unwrap_or_default();
-            let part = object["subresource"].as_str().map(|part| format!("/{part}")).unwrap_or_default();
-            *counts.entry(format!("{verb} {resource}{part}")).or_default() += 1;
+    // A log of 100 MB is put away under another name.
+    for file in std::fs::read_dir(run_folder().join("log")).unwrap().flatten() {
+        if !file.file_name().to_string_lossy().starts_with("audit") {
+            continue;
+        }
+        for line in String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).lines() {
+            let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+            let object = &event["objectRef"];
+            let verb = event["verb"].as_str().unwrap_or_default();
+            let ours = event["userAgent"].as_str().is_some_and(|agent| agent.contains("proofmill-operator"));
+            let late = event["requestReceivedTimestamp"].as_str().is_some_and(|at| at >= since);
+            if late && object["namespace"] == namespace && ours && wanted(verb) {
+                let resource = object["resource"].as_str().unwrap_or_default();
+                let part = object["subresource"].as_str().map(|part| format!("/{part}")).unwrap_or_default();
+                *counts.entry(format!("{verb} {resource}{part}")).or_default() += 1;
+            }
         }
     }
     counts

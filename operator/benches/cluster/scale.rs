@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use proofmill_crds::{ProofJob, ProverPool};
 use serde_json::json;
 
-use crate::measure::{audit, audit_length, cpu, memory, program};
+use crate::measure::{audit, cpu, memory, moment, program};
 use crate::stand_in;
 use crate::world::{World, outcome};
 
@@ -59,17 +59,17 @@ pub async fn run() {
         .await;
     // Figures of the last minute change for that long.
     tokio::time::sleep(Duration::from_secs(75)).await;
-    let (log, before) = (audit_length(), cpu(world.operator_pid(0)));
+    let (log, before) = (moment(), cpu(world.operator_pid(0)));
     tokio::time::sleep(REST).await;
     let used = cpu(world.operator_pid(0)) - before;
     println!("\nat rest for {} s with {} ended jobs and {FEW} pods:", REST.as_secs(), ROUNDS.iter().sum::<usize>());
     println!("  CPU, share of a core (<= 0.01)                {:.4}", used.as_secs_f64() / REST.as_secs_f64());
-    println!("  requests                                      {:?}", audit(log, &world.namespace, |_| true));
+    println!("  requests                                      {:?}", audit(&log, &world.namespace, |_| true));
 }
 
 /// So many jobs at once.
 async fn round(world: &World, jobs: usize) {
-    let log = audit_length();
+    let log = moment();
     let before = Cost::now(world);
     let begun = Instant::now();
     let prefix = format!("r{jobs}-");
@@ -88,7 +88,7 @@ async fn round(world: &World, jobs: usize) {
         jobs as f64 / all.as_secs_f64()
     );
     println!("  {}", before.since(world, jobs));
-    let writes = audit(log, &world.namespace, |verb| matches!(verb, "create" | "update" | "patch" | "delete"));
+    let writes = audit(&log, &world.namespace, |verb| matches!(verb, "create" | "update" | "patch" | "delete"));
     println!("  API writes {writes:?}");
 }
 

@@ -1,5 +1,8 @@
 //! Jobs on their way: what they wait for, in which order they go, and what stops them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use proofmill_crds::circuit::Curve;
 use proofmill_crds::conditions::{ConditionStatus, reasons};
 use proofmill_crds::{Circuit, ProofJob};
 use serde_json::json;
@@ -105,4 +108,50 @@ async fn an_ended_job_is_deleted_in_time() {
         })
         .await;
     world.get::<ProofJob>("long").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circuit_that_is_created_anew_has_its_own_key() {
+    let Some(world) = World::new("a_circuit_that_is_created_anew_has_its_own_key").await else { return };
+    world.pool("default", 1, json!({})).await;
+    let bytes = async |job: &str, curve: &str| {
+        let input = json!({"input": {"url": world.files.url(&format!("chain/{curve}/chain.wtns"))}});
+        world.job(job, "c", input).await;
+        let job = world.expect(job, ConditionStatus::True, reasons::PROVED).await;
+        BASE64.decode(job.status.unwrap().proof.unwrap()).unwrap().len()
+    };
+    let curve = async || {
+        world
+            .until("a circuit whose files were read", async || {
+                let status = world.get::<Circuit>("c").await.status.unwrap_or_default();
+                (status.digest.is_some(), status)
+            })
+            .await
+            .curve
+    };
+    world.chain("c", "bn128", json!({})).await;
+    assert_eq!(bytes("before", "bn128").await, 256);
+    assert_eq!(curve().await, Some(Curve::Bn254));
+    world.delete::<Circuit>("c").await;
+    world.chain("c", "bls12381", json!({})).await;
+    assert_eq!(bytes("after", "bls12381").await, 192);
+    assert_eq!(curve().await, Some(Curve::Bls12381));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_job_that_is_changed_is_acknowledged() {
+    let Some(world) = World::new("a_finished_job_that_is_changed_is_acknowledged").await else { return };
+    world.pool("default", 1, json!({"device": "Simulated"})).await;
+    world.simulated("c", 1, 1).await;
+    world.job("j", "c", json!({})).await;
+    let before = world.expect("j", ConditionStatus::True, reasons::PROVED).await.status.unwrap();
+    world.patch::<ProofJob>("j", json!({"spec": {"priority": "High"}})).await;
+    let after = world
+        .until("the new generation in the status", async || {
+            let job: ProofJob = world.get("j").await;
+            let status = job.status.unwrap();
+            (status.observed_generation == job.metadata.generation, status)
+        })
+        .await;
+    assert_eq!((after.conditions, after.proof), (before.conditions, before.proof));
 }

@@ -5,6 +5,7 @@
 //! (`tests/image`, `tests/cluster/cluster image`); `tests/all cluster` does all that.
 #![allow(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod certificates;
 mod failures;
 mod files;
 mod leaders;

@@ -245,3 +245,50 @@ async fn pods_that_a_node_refuses_are_counted_and_few() {
     let pods = world.pods("default").await;
     assert!((1..=6).contains(&pods.len()), "{} pods", pods.len());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_autoscaled_pool_comes_from_zero_with_work_and_goes_back() {
+    let Some(world) = World::new("an_autoscaled_pool_comes_from_zero_with_work_and_goes_back").await else { return };
+    let range = json!({
+        "minReplicas": 0, "maxReplicas": 2, "targetQueueSeconds": 2,
+        "scaleUpStabilizationSeconds": 0, "scaleDownStabilizationSeconds": 3,
+    });
+    let template = world.template(json!({"device": "Simulated"}));
+    world.create::<ProverPool>("default", json!({"autoscaling": range, "template": template})).await;
+    shows(&world, types::READY, reasons::SCALED_TO_ZERO).await;
+    assert!(world.pods("default").await.is_empty());
+    world.simulated("c", 1, 500).await;
+    for i in 0..30 {
+        world.job(&format!("j-{i}"), "c", json!({})).await;
+    }
+    // Two pods: the length of a job is known after the first, and 15 s of work wait for one.
+    world.ready("default", 2).await;
+    for i in 0..30 {
+        let job = world.expect(&format!("j-{i}"), ConditionStatus::True, reasons::PROVED).await;
+        assert_eq!(job.status.unwrap().partitions[0].attempts, 1, "scaling down ends no work");
+    }
+    shows(&world, types::READY, reasons::SCALED_TO_ZERO).await;
+    world
+        .until("no pods", async || {
+            let pods = world.pods("default").await.len();
+            (pods == 0, pods)
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_is_created_anew_has_its_own_pods_and_secret() {
+    let Some(world) = World::new("a_pool_that_is_created_anew_has_its_own_pods_and_secret").await else { return };
+    world.simulated("c", 1, 1).await;
+    for round in ["first", "second"] {
+        world.pool("default", 1, json!({"device": "Simulated"})).await;
+        let uid = world.get::<ProverPool>("default").await.uid().unwrap();
+        world.ready("default", 1).await;
+        assert_eq!(world.pods("default").await[0].owner_references()[0].uid, uid);
+        assert_eq!(world.get::<Secret>("default-prover-tls").await.owner_references()[0].uid, uid, "{round}");
+        world.job(round, "c", json!({})).await;
+        world.expect(round, ConditionStatus::True, reasons::PROVED).await;
+        // At once, while the garbage collector still has the first one's pods and Secret.
+        world.delete::<ProverPool>("default").await;
+    }
+}

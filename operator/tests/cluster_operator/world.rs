@@ -48,11 +48,16 @@ impl World {
             println!("SKIPPED {test}: the node has no image {IMAGE} (tests/image, tests/cluster/cluster image)");
             return None;
         }
-        let applied = Command::new("../tests/cluster/cluster")
-            .args(["exec", "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "../crds/yaml"])
-            .output()
-            .unwrap();
-        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        // A cluster that has just come up serves the kinds a moment later.
+        for what in [&["apply", "--server-side", "--force-conflicts"][..], &["wait", "--for=condition=Established"]] {
+            let done = Command::new("../tests/cluster/cluster")
+                .args(["exec", "kubectl"])
+                .args(what)
+                .args(["-f", "../crds/yaml"])
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
         let namespace = format!("{:.50}-{}", test.replace('_', "-"), std::process::id());
         let labels = [("pod-security.kubernetes.io/enforce", "restricted")];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();

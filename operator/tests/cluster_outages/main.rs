@@ -10,7 +10,8 @@ mod world;
 use std::process::Command;
 use std::time::Duration;
 
-use kube::api::ListParams;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use kube::api::{ListParams, PostParams};
 use proofmill_crds::ProofJob;
 use proofmill_crds::conditions::{ConditionStatus, reasons};
 use serde_json::json;
@@ -99,4 +100,82 @@ async fn a_node_whose_kubelet_is_silent() {
     cluster(&["signal", "kubelet", "CONT"]);
     seen.expect("the node becomes NotReady");
     all_proved_once(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_woken_in_the_middle_of_a_write() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let Some(mut world) = busy("a_leader_that_is_woken_in_the_middle_of_a_write").await else { return };
+    let other = world.start_operator("b");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Requests are under way that nobody answers; then the leader stands still, too.
+    cluster(&["signal", "kube-apiserver", "STOP"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.signal_operator(0, "STOP");
+    cluster(&["signal", "kube-apiserver", "CONT"]);
+    answers(&world).await;
+    all_proved_once(&world).await;
+    let versions = async |world: &World| {
+        let jobs = world.api::<ProofJob>().list(&ListParams::default()).await.unwrap().items;
+        jobs.into_iter().map(|job| job.metadata.resource_version.unwrap()).collect::<Vec<_>>()
+    };
+    let before = versions(&world).await;
+    world.signal_operator(0, "CONT");
+    let begun = std::time::Instant::now();
+    let mut ended = None;
+    while ended.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it must find out that it leads no more");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        ended = world.operator_ended(0);
+    }
+    assert!(!ended.unwrap().success());
+    assert!(world.operator_ended(other).is_none());
+    assert_eq!(before, versions(&world).await, "the leader that was paused has written");
+}
+
+/// Makes the CRD of ProofJobs one of a version of long ago: anything is a spec.
+async fn loosen(world: &World) {
+    let crds: kube::Api<CustomResourceDefinition> = kube::Api::all(world.client.clone());
+    let mut crd = crds.get("proofjobs.proofmill.dev").await.unwrap();
+    let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+    schema.x_kubernetes_validations = None;
+    let anything = JSONSchemaProps {
+        type_: Some("object".into()),
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..JSONSchemaProps::default()
+    };
+    schema.properties.as_mut().unwrap().insert("spec".into(), anything);
+    crds.replace("proofjobs.proofmill.dev", &PostParams::default(), &crd).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_an_older_schema_is_left_alone_and_crds_change_under_load() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let test = "an_object_of_an_older_schema_is_left_alone_and_crds_change_under_load";
+    let Some(mut world) = busy(test).await else { return };
+    loosen(&world).await;
+    let old = json!({
+        "apiVersion": proofmill_crds::API_VERSION, "kind": "ProofJob", "metadata": {"name": "old"},
+        "spec": {"circuit": "c", "prio": 7},
+    });
+    world
+        .until("the old schema", async || {
+            let created = world.kubectl(&["create", "-f", "-"], &old.to_string());
+            (created, ())
+        })
+        .await;
+    // The upgrade.
+    assert!(world.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "../crds/yaml"], ""));
+    all_proved_once(&world).await;
+    assert!(world.operator_ended(0).is_none());
+    let log = std::env::temp_dir().join(format!("{}-a.log", world.namespace));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("cannot be read and is left alone") && log.contains("/old"), "{log}");
+    // One that begins with the object there works, too.
+    world.kill_operator(0);
+    world.start_operator("b");
+    world.job("after", "c", json!({})).await;
+    world.expect("after", ConditionStatus::True, reasons::PROVED).await;
+    world.delete::<ProofJob>("j-0").await;
+    assert!(world.kubectl(&["delete", "proofjob", "old", "--timeout=20s"], ""));
 }

@@ -80,6 +80,7 @@ evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available:
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 5s
+syncFrequency: 10s
 YAML
     cat >"$run/proxy.yaml" <<YAML
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
