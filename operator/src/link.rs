@@ -23,7 +23,7 @@ pub const PORT: u16 = 7000;
 /// Time for TCP and TLS.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A connection on which an engine answers no ping is dead after the sum of these.
-const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_ANSWER: Duration = Duration::from_secs(10);
 /// An engine that has not answered a call after so long has not got it.
 pub const CALL: Duration = Duration::from_secs(10);

@@ -97,7 +97,7 @@ async fn queue(world: &World) {
 /// Nothing to do, all those jobs there.
 async fn rest(world: &World) {
     // Figures of the last minute change for that long.
-    tokio::time::sleep(Duration::from_secs(75)).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
     let (log, before) = (moment(), cpu(world.operator_pid(0)));
     tokio::time::sleep(REST).await;
     let cpu = cpu(world.operator_pid(0)) - before;

@@ -58,7 +58,7 @@ pub async fn run() {
         })
         .await;
     // Figures of the last minute change for that long.
-    tokio::time::sleep(Duration::from_secs(75)).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
     let (log, before) = (moment(), cpu(world.operator_pid(0)));
     tokio::time::sleep(REST).await;
     let used = cpu(world.operator_pid(0)) - before;
