@@ -118,6 +118,8 @@ fn typed(pool: &PoolObject, settings: &Settings) -> Map<String, Value> {
         "image": template.image.as_ref().unwrap_or(&settings.image),
         "env": template.env,
         "resources": resources(template),
+        // The engine's last words reach the pod's status, and so the pool's condition.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     });
     let mut spec = Map::from_iter([
         ("terminationGracePeriodSeconds".to_owned(), json!(template.termination_grace_period_seconds)),

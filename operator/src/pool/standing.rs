@@ -206,6 +206,13 @@ fn draining(input: &PodInput<'_>) -> Option<Draining> {
     }
 }
 
+/// The last line of what a container said before it ended, not longer than a condition should be.
+fn last_words(log: &str) -> Option<String> {
+    const LONGEST: usize = 300;
+    let line = log.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LONGEST).collect())
+}
+
 fn trouble(input: &PodInput<'_>, now: i64) -> Option<Trouble> {
     let pod = &input.pod.pod;
     let status = pod.status.as_ref()?;
@@ -225,6 +232,9 @@ fn trouble(input: &PodInput<'_>, now: i64) -> Option<Trouble> {
         if let Some(last) = last.filter(|_| reason == reasons::CRASH_LOOP) {
             let why = last.reason.as_deref().unwrap_or("Error");
             message = format!("{} starts, last exit code {} ({why})", container.restart_count + 1, last.exit_code);
+            if let Some(words) = last.message.as_deref().and_then(last_words) {
+                message = format!("{message}: {words}");
+            }
         }
         return Some(Trouble { reason, message, since: created });
     }

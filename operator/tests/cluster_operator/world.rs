@@ -131,7 +131,10 @@ impl World {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        self.api::<K>().get(name).await.unwrap()
+        let mut object = self.api::<K>().get(name).await.unwrap();
+        // Nothing but noise where a test says what it last saw.
+        object.meta_mut().managed_fields = None;
+        object
     }
 
     pub async fn patch<K>(&self, name: &str, patch: Value)
@@ -193,7 +196,7 @@ impl World {
             if so {
                 return last;
             }
-            assert!(begun.elapsed() < PATIENCE, "{what} never came about; last seen: {last:#?}\n{}", self.logs());
+            assert!(begun.elapsed() < PATIENCE, "{what} never came about; last seen: {last:?}\n{}", self.logs());
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }
@@ -293,9 +296,14 @@ impl World {
         child.wait().unwrap().success()
     }
 
-    /// The ends of the operators' logs.
+    /// What there is, and the ends of the operators' logs.
     pub fn logs(&self) -> String {
-        let mut text = String::new();
+        let shown = Command::new("../tests/cluster/cluster")
+            .args(["exec", "kubectl", "--namespace", &self.namespace])
+            .args(["get", "proverpools,pods,circuits,proofjobs", "--output", "wide"])
+            .output()
+            .unwrap();
+        let mut text = String::from_utf8_lossy(&shown.stdout).into_owned();
         for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(&self.namespace) && name.ends_with(".log") {

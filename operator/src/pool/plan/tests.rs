@@ -195,10 +195,13 @@ fn failed_at(reason: &str, at: &str) -> Value {
     json!({"status": {"phase": "Failed", "reason": reason, "containerStatuses": ended}})
 }
 
+/// The end of a log, as the kubelet puts it into a pod's status.
+const LOG: &str = "{\"level\":\"INFO\"}\nprover: no memory\n\n";
+
 fn waiting(reason: &str, message: &str) -> Value {
     let status = json!([{"name": "prover", "image": "", "imageID": "", "ready": false, "restartCount": 4,
         "state": {"waiting": {"reason": reason, "message": message}},
-        "lastState": {"terminated": {"exitCode": 5, "reason": "Error"}}}]);
+        "lastState": {"terminated": {"exitCode": 5, "reason": "Error", "message": LOG}}}]);
     json!({"status": {"phase": "Pending", "containerStatuses": status}})
 }
 

@@ -109,7 +109,8 @@ fn a_new_template_that_does_not_work_stops_the_replacement() {
     case.pod(2, waiting("CrashLoopBackOff", "back-off"));
     let plan = case.plan();
     assert!(words(&plan).is_empty(), "{:?}", words(&plan));
-    assert_ready(&case, ConditionStatus::False, reasons::CRASH_LOOP, "default-2: 5 starts, last exit code 5 (Error)");
+    let words = "default-2: 5 starts, last exit code 5 (Error): prover: no memory";
+    assert_ready(&case, ConditionStatus::False, reasons::CRASH_LOOP, words);
 }
 
 #[test]
