@@ -50,12 +50,7 @@ impl World {
         }
         // A cluster that has just come up serves the kinds a moment later.
         for what in [&["apply", "--server-side", "--force-conflicts"][..], &["wait", "--for=condition=Established"]] {
-            let done = Command::new("../tests/cluster/cluster")
-                .args(["exec", "kubectl"])
-                .args(what)
-                .args(["-f", "../crds/yaml"])
-                .output()
-                .unwrap();
+            let done = kubectl().args(what).args(["-f", "../crds/yaml"]).output().unwrap();
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         }
         let namespace = format!("{:.50}-{}", test.replace('_', "-"), std::process::id());
@@ -284,8 +279,8 @@ impl World {
     /// kubectl, in this namespace; whether it succeeded.
     pub fn kubectl(&self, arguments: &[&str], stdin: &str) -> bool {
         use std::io::Write as _;
-        let mut child = Command::new("../tests/cluster/cluster")
-            .args(["exec", "kubectl", "--namespace", &self.namespace])
+        let mut child = kubectl()
+            .args(["--namespace", &self.namespace])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -298,8 +293,8 @@ impl World {
 
     /// What there is, and the ends of the operators' logs.
     pub fn logs(&self) -> String {
-        let shown = Command::new("../tests/cluster/cluster")
-            .args(["exec", "kubectl", "--namespace", &self.namespace])
+        let shown = kubectl()
+            .args(["--namespace", &self.namespace])
             .args(["get", "proverpools,pods,circuits,proofjobs", "--output", "wide"])
             .output()
             .unwrap();
@@ -323,9 +318,7 @@ impl Drop for World {
             let _ = operator.kill();
             let _ = operator.wait();
         }
-        let _ = Command::new("../tests/cluster/cluster")
-            .args(["exec", "kubectl", "delete", "namespace", &self.namespace, "--wait=false"])
-            .output();
+        let _ = kubectl().args(["delete", "namespace", &self.namespace, "--wait=false"]).output();
         if !std::thread::panicking() {
             for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
                 if entry.file_name().to_string_lossy().starts_with(&self.namespace) {
@@ -334,6 +327,13 @@ impl Drop for World {
             }
         }
     }
+}
+
+/// kubectl of the cluster that is up.
+fn kubectl() -> Command {
+    let mut command = Command::new("../tests/cluster/cluster");
+    command.args(["exec", "kubectl"]);
+    command
 }
 
 /// The condition `Succeeded` of a job: its status and reason.
