@@ -56,6 +56,8 @@ pub mod types {
     pub const READY: &str = "Ready";
     /// ProverPool: the API server would take the pods that the template makes.
     pub const TEMPLATE_VALID: &str = "TemplateValid";
+    /// ProverPool: the pods that take work have loaded the circuits of `spec.circuits`.
+    pub const CIRCUITS_LOADED: &str = "CircuitsLoaded";
     /// ProverPool: more or fewer pods are wanted than there will be.
     pub const SCALING_LIMITED: &str = "ScalingLimited";
 }
@@ -147,6 +149,10 @@ pub mod reasons {
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
     /// A dry run of the API server took the pods.
     pub const TEMPLATE_ACCEPTED: &str = "TemplateAccepted";
+
+    // How its circuits are.
+    /// All pods that take work have loaded them.
+    pub const KEYS_LOADED: &str = "KeysLoaded";
 
     // Why a pool has not as many pods as the work asks for.
     /// It has.

@@ -43,10 +43,12 @@ pub struct Engine {
     /// Circuits by whose names it still has others in memory, that were deleted: what it says of them does not count, until a
     /// report without them or this time.
     pub outdated: BTreeMap<String, Duration>,
-    /// Circuits that it was told to keep in memory since it is connected.
-    pub preloaded: BTreeSet<String>,
+    /// Circuits that it was told to keep in memory since it is connected, and when.
+    pub preloaded: BTreeMap<String, Duration>,
+    /// Circuits that it has had in memory since it is connected.
+    pub loaded: BTreeSet<String>,
     /// Why it could not load circuits, by name.
-    pub key_failures: BTreeMap<String, v1::Failure>,
+    pub key_failures: BTreeMap<String, v1::KeyFailureStatus>,
     /// The partitions that were sent to it and have not ended.
     pub assigned: BTreeSet<(Key, u32)>,
     /// Since when it has none; `None` while it has some.
@@ -81,7 +83,8 @@ impl Engine {
             devices: 0,
             resident: BTreeSet::new(),
             outdated: BTreeMap::new(),
-            preloaded: BTreeSet::new(),
+            preloaded: BTreeMap::new(),
+            loaded: BTreeSet::new(),
             key_failures: BTreeMap::new(),
             assigned: BTreeSet::new(),
             idle_since: Some(now),
@@ -131,15 +134,16 @@ impl Engine {
     }
 
     /// Takes over what an engine says of itself.
-    pub fn report(&mut self, status: &v1::EngineStatus) {
+    pub fn report(&mut self, status: &v1::EngineStatus, now: Duration) {
         self.close(status.draining);
         self.ready = status.not_ready.is_empty();
         self.devices = status.devices.iter().filter(|device| device.ready && !device.quarantined).count();
         self.resident = status.circuits.iter().map(|circuit| circuit.name.clone()).collect();
-        let resident = &self.resident;
-        self.outdated.retain(|name, _| resident.contains(name));
-        self.key_failures =
-            status.key_failures.iter().map(|f| (f.circuit.clone(), f.failure.clone().unwrap_or_default())).collect();
+        self.key_failures = status.key_failures.iter().map(|f| (f.circuit.clone(), f.clone())).collect();
+        let (resident, failures) = (&self.resident, &mut self.key_failures);
+        self.outdated.retain(|name, until| now < *until && (resident.contains(name) || failures.contains_key(name)));
+        failures.retain(|name, _| !self.outdated.contains_key(name));
+        self.loaded.extend(resident.iter().filter(|name| !self.outdated.contains_key(*name)).cloned());
         let ledger = || status.devices.iter().flat_map(|device| &device.ledger);
         let busy = ledger().filter(|entry| entry.state == "busy").map(|entry| entry.duration_us).sum();
         self.load.add(busy, ledger().map(|entry| entry.duration_us).sum(), MINUTE * status.devices.len() as u64);
@@ -283,7 +287,7 @@ mod tests {
             };
             let ledger = vec![entry("busy", busy), entry("idle", idle)];
             let devices = vec![v1::DeviceStatus { ledger, ..v1::DeviceStatus::default() }];
-            engine.report(&v1::EngineStatus { devices, ..v1::EngineStatus::default() });
+            engine.report(&v1::EngineStatus { devices, ..v1::EngineStatus::default() }, Duration::ZERO);
             let (busy, all) = engine.load();
             (busy / 1_000_000, all / 1_000_000)
         };

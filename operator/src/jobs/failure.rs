@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proofmill_crds::conditions::reasons;
-use proofmill_proto::v1::FailureKind;
+use proofmill_proto::v1::{Failure, FailureKind, KeyFailureStatus};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,20 @@ pub fn reason(kind: FailureKind) -> &'static str {
         K::Draining => reasons::DRAINING,
         K::Internal | K::Unspecified => reasons::INTERNAL,
     }
+}
+
+/// Why an engine could not load a circuit: the reason and its words.
+pub fn of_key(failed: &KeyFailureStatus) -> (&'static str, &str) {
+    (reason(key_kind(failed)), failed.failure.as_ref().map_or("", |failure| &failure.message))
+}
+
+/// Whether it may go better next time.
+pub fn may_pass(failed: &KeyFailureStatus) -> bool {
+    verdict(key_kind(failed)) != Verdict::Final
+}
+
+fn key_kind(failed: &KeyFailureStatus) -> FailureKind {
+    failed.failure.as_ref().map_or(FailureKind::Unspecified, Failure::kind)
 }
 
 /// How long to wait before try number `failures` + 1.

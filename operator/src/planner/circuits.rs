@@ -42,6 +42,13 @@ impl Planner {
                 self.evict(&key);
             }
             self.touch_jobs_of(|job| job.object.meta.key.sibling(&job.object.spec.circuit_ref.name) == key);
+            let mut keepers = Vec::new();
+            for (name, pool) in self.pools.iter().filter(|(name, _)| name.namespace == key.namespace) {
+                if pool.object.spec.circuits.contains(&key.name) {
+                    keepers.push(Subject::Pool(name.clone()));
+                }
+            }
+            self.dirty.extend(keepers);
             self.dirty.insert(Subject::Circuit(key));
         }
     }
@@ -51,7 +58,9 @@ impl Planner {
         let until = self.now + EVICTED_AFTER;
         for (pod, engine) in self.engines.iter_mut().filter(|(_, engine)| engine.pool.namespace == key.namespace) {
             engine.preloaded.remove(&key.name);
-            if engine.resident.contains(&key.name) {
+            engine.loaded.remove(&key.name);
+            let failed = engine.key_failures.remove(&key.name).is_some();
+            if failed || engine.resident.contains(&key.name) {
                 engine.outdated.insert(key.name.clone(), until);
                 self.commands.push(Command::Evict { pod: pod.clone(), circuit: key.name.clone() });
             }
@@ -67,7 +76,7 @@ impl Planner {
         let mut changed: Vec<Key> = failed.chain(loaded).map(|name| pool.sibling(name)).collect();
         let outdated = engine.outdated.clone();
         for circuit in &status.circuits {
-            if outdated.get(&circuit.name).is_some_and(|until| self.now < *until) {
+            if outdated.contains_key(&circuit.name) {
                 continue;
             }
             let Some(facts) = &circuit.facts else { continue };
@@ -154,6 +163,13 @@ impl Planner {
             new.verifying_key_digest = Some(hex::encode(&facts.verifying_key_digest));
             new.insecure_key = Some(facts.insecure_key);
         }
+        // What no engine could load tells its size all the same.
+        if new.key_bytes.is_none() {
+            let engines = self.engines.values().filter(|engine| engine.pool.namespace == key.namespace);
+            let failures = engines.filter_map(|engine| engine.key_failures.get(&key.name));
+            let size = failures.map(|failure| failure.too_large_bytes).max().filter(|bytes| *bytes > 0);
+            new.key_bytes = size.and_then(|bytes| i64::try_from(bytes).ok());
+        }
         let (status, reason, _) = self.readiness(circuit);
         let ready = old.conditions.iter().find(|condition| condition.type_ == types::READY);
         let same = ready.is_some_and(|known| known.status == status && known.reason == reason);
@@ -183,9 +199,8 @@ impl Planner {
         if let Some((engine, failed)) = failure
             && !engines().any(|engine| engine.resident.contains(&key.name))
         {
-            let message = format!("pod {}: {}", engine.pod.name, failed.message);
-            let kind = v1::FailureKind::try_from(failed.kind).unwrap_or_default();
-            return (ConditionStatus::False, failure::reason(kind), message);
+            let (reason, words) = failure::of_key(failed);
+            return (ConditionStatus::False, reason, format!("pod {}: {words}", engine.pod.name));
         }
         match found.or(known) {
             Some(_) => (ConditionStatus::True, reasons::INSPECTED, "its files have been read".to_owned()),

@@ -1,6 +1,7 @@
 //! What engines say, and which engines there should be connections to.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proofmill_proto::v1;
 use proofmill_proto::v1::partition_event::Outcome as Ended;
@@ -12,6 +13,9 @@ use crate::index::{Key, PodObject};
 use crate::jobs::failure::{self, Verdict};
 use crate::jobs::record::{Job, Outcome, Phase};
 use crate::pool;
+
+/// How long a partition waits that did not fit into a pod in whose place a larger one comes.
+const GROWTH: Duration = Duration::from_secs(5);
 
 impl Planner {
     /// Connections to all pods with an address, and to no others. Only a leader has any.
@@ -60,6 +64,7 @@ impl Planner {
                 }
                 engine.ready = false;
                 engine.preloaded.clear();
+                engine.loaded.clear();
                 engine.tried = true;
                 // Told again at every try to connect.
                 if now.mono >= engine.silent_since + LOST_AFTER {
@@ -68,7 +73,7 @@ impl Planner {
                 }
             }
             EngineNews::Status(status) => {
-                engine.report(&status);
+                engine.report(&status, now.mono);
                 self.see_circuit_facts(pod, &status);
             }
             EngineNews::Listed(list) => {
@@ -143,6 +148,9 @@ impl Planner {
         let Some(id) = &event.id else { return };
         let Some(key) = self.by_uid.get(&id.job).cloned() else { return self.let_go(pod, event) };
         let circuit = self.circuit_of(&key).map(|circuit| circuit.meta.key.clone());
+        let too_large = |failure: &v1::Failure| failure.kind() == v1::FailureKind::MemoryBudget;
+        let grows = matches!(&event.outcome, Some(Ended::Failure(failure)) if too_large(failure))
+            && circuit.as_ref().is_some_and(|circuit| self.may_grow(pod, circuit));
         let Some(job) = self.jobs.get_mut(&key) else { return };
         let limit = u32::try_from(job.object.spec.backoff_limit).unwrap_or(0);
         let Some(partition) = job.partitions.get_mut(id.partition as usize) else { return self.let_go(pod, event) };
@@ -172,7 +180,7 @@ impl Planner {
                 let kind = v1::FailureKind::try_from(failure.kind).unwrap_or_default();
                 self.commands.push(Command::Ack { pod: pod.to_owned(), id: id.clone() });
                 partition.last_failure = Some((kind, failure.message.clone()));
-                let verdict = failure::verdict(kind);
+                let verdict = if grows { Verdict::Elsewhere } else { failure::verdict(kind) };
                 if verdict == Verdict::Retry {
                     partition.failures += 1;
                 }
@@ -185,8 +193,11 @@ impl Planner {
                     });
                 } else {
                     partition.avoid = Some(pod.to_owned());
-                    let pause =
-                        if verdict == Verdict::Retry { failure::pause(partition.failures) } else { Default::default() };
+                    let pause = match verdict {
+                        Verdict::Retry => failure::pause(partition.failures),
+                        _ if grows => GROWTH,
+                        _ => Duration::ZERO,
+                    };
                     partition.send_again(now.mono + pause);
                 }
             }
@@ -259,9 +270,9 @@ impl Planner {
 }
 
 /// What a pool cares for at an engine.
-fn face(engine: &Engine) -> (bool, bool, bool, usize, bool, usize) {
-    let connected = engine.connected.is_some();
-    (connected, engine.ready, engine.draining, engine.devices, engine.assigned.is_empty(), engine.resident.len())
+fn face(engine: &Engine) -> ([bool; 4], [usize; 4]) {
+    let states = [engine.connected.is_some(), engine.ready, engine.draining, engine.assigned.is_empty()];
+    (states, [engine.devices, engine.resident.len(), engine.loaded.len(), engine.key_failures.len()])
 }
 
 /// Whether a pod's containers have all ended for good.

@@ -2,18 +2,24 @@
 
 use std::time::Duration;
 
+use proofmill_crds::circuit::CircuitStatus;
 use proofmill_crds::conditions::{ConditionStatus, types};
 
 use super::{Change, Command, Planner, Subject, Tended, apply};
 use crate::clock::Now;
 use crate::fleet::Engine;
-use crate::index::{HasMeta, Key, PodObject, PoolObject};
+use crate::index::{CircuitObject, HasMeta, Key, PodObject, PoolObject};
 use crate::jobs::failure;
 use crate::jobs::message;
-use crate::pool::{self, Checked, Demand, EngineView, Memory, NodeView, PodInput, PoolInput, Refusal};
+use crate::pool::{
+    self, Checked, CircuitSize, Demand, EngineView, KeyLoad, Memory, NodeView, PodInput, PoolInput, Refusal,
+};
 
 /// Figures alone are written at most so often.
 const FIGURES_EVERY: Duration = Duration::from_secs(10);
+
+/// A circuit that an engine could not load is tried again after this, if that may help.
+const LOAD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A pool as the planner knows it.
 #[derive(Clone, Debug)]
@@ -108,7 +114,9 @@ impl Planner {
         }
         let input = PoolInput {
             pool: &pool.object,
-            pods: self.pods_of(key).map(|pod| self.pod_input(pod, now)).collect(),
+            known: self.kept_circuits(pool).map(|(name, _)| name).collect(),
+            circuits: self.sizes(pool),
+            pods: self.pods_of(key).map(|pod| self.pod_input(pod, &pool.object.spec.circuits, now)).collect(),
             settings: &self.settings.pools,
             checked: pool.checked.as_ref(),
             refusal: pool.refusal.as_ref(),
@@ -173,18 +181,57 @@ impl Planner {
         self.touch_jobs_of(|job| job.object.meta.key.sibling(&job.object.spec.pool_ref.name) == *key);
     }
 
-    /// Has every engine of a pool keep the pool's circuits in memory.
+    /// The circuits that a pool keeps in memory, by name; those that exist.
+    fn kept_circuits<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = (&'a str, &'a CircuitObject)> {
+        let kept = pool.object.spec.circuits.iter();
+        kept.filter_map(|name| Some((name.as_str(), self.circuits.get(&pool.object.meta.key.sibling(name))?)))
+    }
+
+    /// Whether a larger pod is going to take the place of one for a circuit's sake, or could once the circuit's size is known.
+    pub(super) fn may_grow(&self, pod: &str, circuit: &Key) -> bool {
+        let grows = || {
+            let engine = self.engines.get(pod)?;
+            let pool = self.pools.get(&engine.pool)?;
+            let has = pool::memory_of(self.pods.get(&engine.pod)?)?;
+            let (_, kept) = self.kept_circuits(pool).find(|(name, _)| *name == circuit.name)?;
+            let template = pool::pod::Template::of(&pool.object, &self.sizes(pool), &self.settings.pools).ok()?;
+            let known = size(&kept.status).is_some();
+            Some(!known || template.memory()? > has)
+        };
+        grows().unwrap_or(false)
+    }
+
+    /// The sizes of the circuits that a pool keeps in memory, as far as they are known.
+    fn sizes(&self, pool: &Pool) -> Vec<CircuitSize> {
+        self.kept_circuits(pool).filter_map(|(_, circuit)| size(&circuit.status)).collect()
+    }
+
+    /// Has every engine of a pool keep the pool's circuits in memory. What an engine could not load, but may later, is tried
+    /// again after a while.
     fn preload(&mut self, key: &Key) {
         let Some(pool) = self.pools.get(key) else { return };
+        let mut again = None;
         for name in &pool.object.spec.circuits {
             let Some(circuit) = self.circuits.get(&key.sibling(name)) else { continue };
             let Some(circuit) = message::circuit(name, &circuit.spec) else { continue };
             let engines = self.engines.iter_mut().filter(|(_, engine)| engine.pool == *key);
             for (pod, engine) in engines.filter(|(_, engine)| engine.connected.is_some() && !engine.draining) {
-                if engine.preloaded.insert(name.clone()) {
+                let failed = engine.key_failures.get(name).is_some_and(failure::may_pass);
+                let due = match engine.preloaded.get(name) {
+                    None => self.now,
+                    Some(told) if failed => *told + LOAD_AGAIN_AFTER,
+                    Some(_) => continue,
+                };
+                if self.now >= due {
+                    engine.preloaded.insert(name.clone(), self.now);
                     self.commands.push(Command::Preload { pod: pod.clone(), circuit: Box::new(circuit.clone()) });
+                } else {
+                    again = Some(again.map_or(due, |known: Duration| known.min(due)));
                 }
             }
+        }
+        if let Some(at) = again {
+            self.look_again(Subject::Pool(key.clone()), at);
         }
     }
 
@@ -193,8 +240,8 @@ impl Planner {
         self.pods.values().filter(mine)
     }
 
-    fn pod_input<'a>(&'a self, pod: &'a PodObject, now: &Now) -> PodInput<'a> {
-        let engine = self.engines.get(&pod.meta.uid).map(|engine| view(engine, now)).unwrap_or_default();
+    fn pod_input<'a>(&'a self, pod: &'a PodObject, circuits: &[String], now: &Now) -> PodInput<'a> {
+        let engine = self.engines.get(&pod.meta.uid).map(|engine| view(engine, circuits, now)).unwrap_or_default();
         PodInput { pod, engine, node: self.node(pod) }
     }
 
@@ -229,9 +276,22 @@ impl Planner {
     }
 }
 
+/// What a circuit takes of an engine's memory, as far as it is known.
+fn size(status: &CircuitStatus) -> Option<CircuitSize> {
+    let bytes = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    Some(CircuitSize { key: bytes(status.key_bytes)?, partition: bytes(status.partition_bytes) })
+}
+
 /// An engine as [`crate::pool`] sees it.
-fn view(engine: &Engine, now: &Now) -> EngineView {
+fn view(engine: &Engine, circuits: &[String], now: &Now) -> EngineView {
     let reachable = engine.connected.is_some();
+    let load = |name: &String| match engine.key_failures.get(name) {
+        Some(failed) => {
+            let (reason, words) = failure::of_key(failed);
+            Some(KeyLoad::Failed(reason, words.to_owned()))
+        }
+        None => engine.loaded.contains(name).then_some(KeyLoad::Done),
+    };
     EngineView {
         reachable,
         silent_since: (!reachable).then(|| now.seconds_at(engine.silent_since)),
@@ -240,6 +300,7 @@ fn view(engine: &Engine, now: &Now) -> EngineView {
         assigned: u32::try_from(engine.assigned.len()).unwrap_or(u32::MAX),
         idle_since: engine.idle_since.map(|since| now.seconds_at(since)),
         resident: engine.resident.clone(),
+        key_loads: circuits.iter().filter_map(|name| Some((name.clone(), load(name)?))).collect(),
         devices: u32::try_from(engine.devices).unwrap_or(u32::MAX),
     }
 }

@@ -1,411 +1,15 @@
-//! The planner against a world in memory: an API server that refuses stale writes, pods whose engines keep what they have
-//! proved until it is acknowledged, and a clock that is set.
+//! The planner in a world in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+mod world;
 
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::Timestamp;
-use proofmill_crds::conditions::{ConditionStatus, reasons, types};
+use proofmill_crds::conditions::{ConditionStatus, reasons};
 use proofmill_crds::proof_job::Priority;
-use proofmill_proto::v1::partition_event::Outcome as Ended;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
+use self::world::{SECOND, World, failure, key, proof};
 use super::*;
-use crate::index::Meta;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// One pod's engine.
-#[derive(Default)]
-struct Node {
-    alive: bool,
-    connected: bool,
-    draining: bool,
-    partitions: BTreeMap<(String, u32, u32), v1::PartitionState>,
-    outcomes: BTreeMap<(String, u32, u32), Ended>,
-}
-
-struct World {
-    planner: Planner,
-    now: Duration,
-    version: u64,
-    jobs: BTreeMap<Key, JobObject>,
-    circuits: BTreeMap<Key, CircuitObject>,
-    pools: BTreeMap<Key, PoolObject>,
-    pods: BTreeMap<Key, PodObject>,
-    nodes: BTreeMap<String, Node>,
-    /// Every partition that an engine began, in order: pod, job's name, partition.
-    starts: Vec<(String, String, u32)>,
-    /// What is on its way to the planner.
-    inputs: VecDeque<Input>,
-    epoch: u64,
-    status_writes: usize,
-    events: Vec<(String, &'static str)>,
-    acked: usize,
-    cancelled: usize,
-    conflicts: usize,
-    /// What a submission is answered with, if not accepted.
-    refusal: Option<Refusal>,
-    submissions: usize,
-    /// What pools needed: how many actions, and the new status.
-    tended: Vec<(usize, Option<ProverPoolStatus>)>,
-    /// When this operator's process began.
-    birth: Duration,
-}
-
-fn key(name: &str) -> Key {
-    Key { namespace: "n".into(), name: name.into() }
-}
-
-fn settings() -> Settings {
-    Settings {
-        default_ttl: Duration::from_secs(3600),
-        namespaces: 0,
-        pools: pool::Settings { image: "image".into(), allow_privileged: false },
-    }
-}
-
-impl World {
-    /// Circuit `c` with so many partitions, pool `default`, and pods that are connected once the planner leads.
-    fn new(partitions: i32, pods: &[&str]) -> Self {
-        let mut world = Self {
-            planner: Planner::new(settings()),
-            now: SECOND,
-            version: 0,
-            jobs: BTreeMap::new(),
-            circuits: BTreeMap::new(),
-            pools: BTreeMap::new(),
-            pods: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            starts: Vec::new(),
-            inputs: VecDeque::new(),
-            epoch: 0,
-            status_writes: 0,
-            events: Vec::new(),
-            acked: 0,
-            cancelled: 0,
-            conflicts: 0,
-            refusal: None,
-            submissions: 0,
-            tended: Vec::new(),
-            birth: Duration::ZERO,
-        };
-        world.add_circuit(partitions);
-        let meta = world.meta("default");
-        let spec = serde_json::from_value(json!({"template": {}, "replicas": pods.len()})).unwrap();
-        world.pools.insert(key("default"), PoolObject { meta, spec, status: Default::default() });
-        for pod in pods {
-            world.add_pod(pod);
-        }
-        world.restart();
-        world
-    }
-
-    fn meta(&mut self, name: &str) -> Meta {
-        self.version += 1;
-        Meta {
-            key: key(name),
-            uid: format!("uid-{name}-{}", self.version),
-            generation: 1,
-            resource_version: self.version.to_string(),
-            created: i64::try_from(self.now.as_secs()).unwrap(),
-            deleting: false,
-            tracked: false,
-        }
-    }
-
-    fn add_circuit(&mut self, partitions: i32) {
-        let meta = self.meta("c");
-        let script =
-            json!({"simulated": {"partitions": partitions, "bytes": {"key": 1, "workingSet": 1}, "milliseconds": {}}});
-        let object = CircuitObject { meta, spec: serde_json::from_value(script).unwrap(), status: Default::default() };
-        self.circuits.insert(key("c"), object.clone());
-        self.inputs.push_back(Input::Circuits(Change::Applied(Box::new(object))));
-    }
-
-    fn add_pod(&mut self, name: &str) {
-        let meta = self.meta(name);
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": "n"},
-            "status": {"phase": "Running", "podIP": "10.0.0.1"},
-        }))
-        .unwrap();
-        self.nodes.insert(meta.uid.clone(), Node { alive: true, ..Node::default() });
-        let pod = PodObject {
-            meta,
-            pool: "default".into(),
-            address: Some("10.0.0.1".into()),
-            ready: true,
-            pod: Box::new(pod),
-        };
-        self.pods.insert(key(name), pod.clone());
-        self.inputs.push_back(Input::Pods(Change::Applied(Box::new(pod))));
-    }
-
-    /// The pod and its engine are gone; how many partitions with them.
-    fn kill_pod(&mut self, name: &str) -> usize {
-        let pod = self.pods.remove(&key(name)).unwrap();
-        self.inputs.push_back(Input::Pods(Change::Deleted(key(name))));
-        self.nodes.remove(&pod.meta.uid).unwrap().partitions.len()
-    }
-
-    fn add_job(&mut self, name: &str, spec: serde_json::Value) {
-        let meta = self.meta(name);
-        let mut full = json!({"circuitRef": {"name": "c"}, "input": {"inline": "AAAA"}});
-        full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        let object = JobObject { meta, spec: serde_json::from_value(full).unwrap(), status: Default::default() };
-        self.put_job(object);
-    }
-
-    fn change_job(&mut self, name: &str, change: impl FnOnce(&mut JobObject)) {
-        let mut object = self.jobs[&key(name)].clone();
-        change(&mut object);
-        self.version += 1;
-        object.meta.resource_version = self.version.to_string();
-        self.put_job(object);
-    }
-
-    fn put_job(&mut self, object: JobObject) {
-        self.jobs.insert(object.meta.key.clone(), object.clone());
-        self.inputs.push_back(Input::Jobs(Change::Applied(Box::new(object))));
-    }
-
-    fn delete_job(&mut self, name: &str) {
-        self.jobs.remove(&key(name));
-        self.inputs.push_back(Input::Jobs(Change::Deleted(key(name))));
-    }
-
-    /// Another operator begins, with nothing but what the cluster holds.
-    fn restart(&mut self) {
-        self.planner = Planner::new(settings());
-        self.inputs.clear();
-        self.nodes.values_mut().for_each(|node| node.connected = false);
-        self.epoch += 1;
-        self.inputs.push_back(Input::Circuits(Change::Listed(None, self.circuits.values().cloned().collect())));
-        self.inputs.push_back(Input::Pools(Change::Listed(None, self.pools.values().cloned().collect())));
-        self.inputs.push_back(Input::Jobs(Change::Listed(None, self.jobs.values().cloned().collect())));
-        self.inputs.push_back(Input::Pods(Change::Listed(None, self.pods.values().cloned().collect())));
-        self.inputs.push_back(Input::Leads(self.epoch));
-    }
-
-    fn time(&self) -> Now {
-        Now {
-            mono: self.now - self.birth,
-            wall: Timestamp::from_second(1_800_000_000 + self.now.as_secs() as i64).unwrap(),
-        }
-    }
-
-    /// Lets the planner see and do until nothing is left to do at this moment.
-    fn settle(&mut self) {
-        for _ in 0..10_000 {
-            let time = self.time();
-            let mut quiet = self.inputs.is_empty();
-            while let Some(input) = self.inputs.pop_front() {
-                self.planner.see(input, &time);
-            }
-            for command in self.planner.plan(&time) {
-                quiet = false;
-                self.obey(command);
-            }
-            if quiet && self.planner.wake().is_none_or(|at| at > time.mono) {
-                return;
-            }
-        }
-        panic!("the planner never comes to rest");
-    }
-
-    fn pass(&mut self, time: Duration) {
-        self.now += time;
-        self.settle();
-    }
-
-    fn obey(&mut self, command: Command) {
-        match command {
-            Command::Connect(address) => self.connect(&address.pod),
-            Command::Disconnect(_) | Command::ForgetPool(_) | Command::WriteCircuit { .. } => {}
-            Command::Tend { pool, actions, status } => {
-                self.tended.push((actions.len(), status.as_deref().cloned()));
-                let mut news = Tended::default();
-                for action in actions {
-                    match action {
-                        Action::Check { hash, .. } => news.checked = Some(Checked { hash, refused: None }),
-                        // Pods come and go as the tests say.
-                        _ => news.failed = true,
-                    }
-                }
-                if let Some(status) = status {
-                    self.version += 1;
-                    let known = self.pools.get_mut(&pool.meta.key).unwrap();
-                    known.status = *status;
-                    known.meta.resource_version = self.version.to_string();
-                    news.written = Some(Ok(known.clone()));
-                }
-                let news = Box::new(news);
-                self.inputs.push_back(Input::Tended { pool: pool.meta.key, uid: pool.meta.uid, news });
-            }
-            Command::Submit(submission) => self.submit(*submission),
-            Command::Cancel { pod, id } => {
-                self.cancelled += 1;
-                let place = place(&id);
-                let node = self.nodes.get_mut(&pod).filter(|node| node.partitions.contains_key(&place));
-                if let Some(node) = node.filter(|node| !node.outcomes.contains_key(&place)) {
-                    // An engine tells of it, too, and keeps that until it is acknowledged.
-                    node.partitions.insert(place.clone(), v1::PartitionState::Cancelled);
-                    node.outcomes.insert(place.clone(), failure(v1::FailureKind::Cancelled));
-                    let news = EngineNews::Partition(ended(&place, failure(v1::FailureKind::Cancelled)));
-                    self.inputs.push_back(Input::Engine { pod, news });
-                }
-            }
-            Command::Ack { pod, id } => {
-                self.acked += 1;
-                if let Some(node) = self.nodes.get_mut(&pod) {
-                    node.partitions.remove(&place(&id));
-                    node.outcomes.remove(&place(&id));
-                }
-            }
-            Command::Verify(work) => {
-                self.inputs.push_back(Input::Verified { job: work.job, uid: work.uid, fault: None });
-            }
-            Command::WriteStatus { job, status } => {
-                let result = self.write(&job, *status);
-                self.inputs.push_back(Input::Written { job: job.key.clone(), uid: job.uid, result });
-            }
-            Command::WriteOutput { job, .. } => {
-                self.inputs.push_back(Input::OutputWritten { job: job.meta.key, uid: job.meta.uid, fault: None });
-            }
-            Command::DeleteJob(job) => self.delete_job(&job.key.name),
-            Command::Tell { job, reason, .. } => self.events.push((job.key.name, reason)),
-            Command::Reprioritise { .. } | Command::Preload { .. } | Command::Evict { .. } | Command::KeepPool(_) => {}
-            Command::StepDown => panic!("nobody else leads"),
-        }
-    }
-
-    fn write(&mut self, job: &Meta, status: ProofJobStatus) -> Result<Box<JobObject>, WriteFault> {
-        if self.conflicts > 0 {
-            self.conflicts -= 1;
-            return Err(WriteFault::Failed("the API server is busy".into()));
-        }
-        let Some(known) = self.jobs.get_mut(&job.key) else { return Err(WriteFault::Gone) };
-        if known.meta.resource_version != job.resource_version {
-            return Err(WriteFault::Conflict);
-        }
-        let outcome =
-            |status: &ProofJobStatus| status.conditions.iter().find(|c| c.type_ == types::SUCCEEDED).map(|c| c.status);
-        if let Some(before @ (ConditionStatus::True | ConditionStatus::False)) = outcome(&known.status) {
-            assert_eq!(outcome(&status), Some(before), "the outcome of {} changed", job.key);
-        }
-        self.status_writes += 1;
-        self.version += 1;
-        known.status = status;
-        known.meta.resource_version = self.version.to_string();
-        let object = known.clone();
-        self.inputs.push_back(Input::Jobs(Change::Applied(Box::new(object.clone()))));
-        Ok(Box::new(object))
-    }
-
-    fn connect(&mut self, pod: &str) {
-        let Some(node) = self.nodes.get_mut(pod).filter(|node| node.alive) else {
-            self.inputs.push_back(Input::Engine { pod: pod.to_owned(), news: EngineNews::Lost });
-            return;
-        };
-        node.connected = true;
-        let partitions = node.partitions.iter().map(|(place, state)| v1::PartitionStatus {
-            id: Some(id(place)),
-            state: (*state).into(),
-            ..v1::PartitionStatus::default()
-        });
-        let list = v1::ListResponse { partitions: partitions.collect(), draining: node.draining, ..Default::default() };
-        let status = v1::EngineStatus {
-            devices: vec![v1::DeviceStatus { ready: true, ..v1::DeviceStatus::default() }],
-            draining: node.draining,
-            ..v1::EngineStatus::default()
-        };
-        let news = |news| Input::Engine { pod: pod.to_owned(), news };
-        self.inputs.push_back(news(EngineNews::Status(Box::new(status))));
-        self.inputs.push_back(news(EngineNews::Listed(list)));
-        for (place, outcome) in &node.outcomes {
-            self.inputs.push_back(news(EngineNews::Partition(ended(place, outcome.clone()))));
-        }
-    }
-
-    fn submit(&mut self, submission: Submission) {
-        let id = submission.request.id.clone().unwrap();
-        self.submissions += 1;
-        if let Some(refusal) = self.refusal.clone() {
-            self.inputs.push_back(Input::Submitted { pod: submission.pod, id, refusal: Some(refusal) });
-            return;
-        }
-        let refusal = match self.nodes.get_mut(&submission.pod).filter(|node| node.alive && node.connected) {
-            None => Some(Refusal::Later("gone".into())),
-            Some(node) if node.draining => Some(Refusal::Later("draining".into())),
-            Some(node) => {
-                if node.partitions.insert(place(&id), v1::PartitionState::Queued).is_none() {
-                    self.starts.push((submission.pod.clone(), submission.job.name.clone(), id.partition));
-                }
-                None
-            }
-        };
-        self.inputs.push_back(Input::Submitted { pod: submission.pod, id, refusal });
-    }
-
-    /// Ends the first partition that an engine works on; whether there was one.
-    fn finish(&mut self, pod: &str, outcome: Ended) -> bool {
-        let uid = self.pods[&key(pod)].meta.uid.clone();
-        let Some(node) = self.nodes.get_mut(&uid) else { return false };
-        let first = node.partitions.iter().find(|(place, _)| !node.outcomes.contains_key(*place));
-        let Some(place) = first.map(|(place, _)| place.clone()) else { return false };
-        let state =
-            if matches!(outcome, Ended::Proof(_)) { v1::PartitionState::Succeeded } else { v1::PartitionState::Failed };
-        node.partitions.insert(place.clone(), state);
-        node.outcomes.insert(place.clone(), outcome.clone());
-        if node.connected {
-            let news = EngineNews::Partition(ended(&place, outcome));
-            self.inputs.push_back(Input::Engine { pod: uid, news });
-        }
-        true
-    }
-
-    /// The condition `Succeeded`: status and reason.
-    fn outcome(&self, job: &str) -> Option<(ConditionStatus, String)> {
-        let conditions = &self.jobs.get(&key(job))?.status.conditions;
-        conditions.iter().find(|c| c.type_ == types::SUCCEEDED).map(|c| (c.status, c.reason.clone()))
-    }
-
-    #[track_caller]
-    fn expect(&self, job: &str, status: ConditionStatus, reason: &str) {
-        assert_eq!(self.outcome(job), Some((status, reason.to_owned())), "{job}");
-    }
-
-    fn started(&self) -> Vec<String> {
-        self.starts.iter().map(|(_, job, partition)| format!("{job}/{partition}")).collect()
-    }
-}
-
-fn place(id: &v1::PartitionId) -> (String, u32, u32) {
-    (id.job.clone(), id.partition, id.attempt)
-}
-
-fn id((job, partition, attempt): &(String, u32, u32)) -> v1::PartitionId {
-    v1::PartitionId { job: job.clone(), partition: *partition, attempt: *attempt }
-}
-
-fn ended(place: &(String, u32, u32), outcome: Ended) -> Box<v1::PartitionEvent> {
-    let state =
-        if matches!(outcome, Ended::Proof(_)) { v1::PartitionState::Succeeded } else { v1::PartitionState::Failed };
-    let event =
-        v1::PartitionEvent { id: Some(id(place)), state: state.into(), outcome: Some(outcome), ..Default::default() };
-    Box::new(event)
-}
-
-fn proof() -> Ended {
-    Ended::Proof(v1::PartitionProof { proof: vec![1; 8], timings: Some(Default::default()), ..Default::default() })
-}
-
-fn failure(kind: v1::FailureKind) -> Ended {
-    Ended::Failure(v1::Failure { kind: kind.into(), message: "why".into() })
-}
 
 #[test]
 fn a_job_is_sent_proved_verified_and_written_once() {
@@ -673,6 +277,53 @@ fn a_pool_is_looked_at_when_jobs_wait_for_it() {
     world.pass(2 * SECOND);
     let status = &world.pools[&key("default")].status;
     assert_eq!((status.waiting_partitions, status.desired_replicas), (Some(1), Some(1)));
+}
+
+#[test]
+fn what_does_not_fit_waits_for_a_larger_pod_where_one_will_come() {
+    let mut world = World::new(1, &["p"]);
+    let spec = json!({"template": {}, "replicas": 1, "circuits": ["c"]});
+    world.pools.get_mut(&key("default")).unwrap().spec = serde_json::from_value(spec).unwrap();
+    let give_memory = |world: &mut World, bytes: u64| {
+        let pod = world.pods.get_mut(&key("p")).unwrap();
+        let annotations = pod.pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(pool::pod::MEMORY.to_owned(), bytes.to_string());
+    };
+    give_memory(&mut world, 4 << 30);
+    world.circuits.get_mut(&key("c")).unwrap().status.key_bytes = Some(10 << 30);
+    world.restart();
+    world.add_job("large", json!({"backoffLimit": 0}));
+    world.settle();
+    for _ in 0..2 {
+        assert!(world.finish("p", failure(v1::FailureKind::MemoryBudget)));
+        world.settle();
+        world.expect_active("large");
+        world.pass(6 * SECOND);
+    }
+    give_memory(&mut world, 1 << 40);
+    world.restart();
+    world.settle();
+    assert!(world.finish("p", failure(v1::FailureKind::MemoryBudget)));
+    world.settle();
+    world.expect("large", ConditionStatus::False, reasons::MEMORY_BUDGET);
+}
+
+#[test]
+fn a_circuit_that_may_load_later_is_tried_again() {
+    let mut world = World::new(1, &["p"]);
+    let spec = json!({"template": {}, "replicas": 1, "circuits": ["c"]});
+    world.pools.get_mut(&key("default")).unwrap().spec = serde_json::from_value(spec).unwrap();
+    world.restart();
+    world.settle();
+    assert_eq!(world.preloads, 1);
+    world.fail_key("p", v1::FailureKind::Unavailable);
+    world.pass(2 * SECOND);
+    assert_eq!(world.preloads, 1);
+    world.pass(60 * SECOND);
+    assert_eq!(world.preloads, 2);
+    world.fail_key("p", v1::FailureKind::BadKey);
+    world.pass(600 * SECOND);
+    assert_eq!(world.preloads, 2, "it would end the same way");
 }
 
 #[test]

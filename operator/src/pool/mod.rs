@@ -25,13 +25,14 @@
 //! new work. Pods have names with ordinals, `POOL-0` and so on: a plan from an index that lags behind asks for a pod that is
 //! already there, which the API server refuses, instead of for one too many.
 //!
-//! - `pod`: what a pod is like; `overlay`: merge by name; `harden`: what no overlay may ask for or take away.
+//! - `pod`: what a pod is like; `resources`: what it asks of its node; `overlay`: merge by name; `harden`: what no overlay may ask for or take away.
 //! - `standing`: how one pod is. `scale`: how many there should be. `plan`: what to do. `status`: what to say.
 
 mod harden;
 mod overlay;
 mod plan;
 pub mod pod;
+mod resources;
 mod scale;
 mod standing;
 mod status;
@@ -44,7 +45,7 @@ use serde_json::Value;
 
 pub use plan::plan;
 pub use scale::Memory;
-pub use standing::is_draining;
+pub use standing::{is_draining, memory_of};
 
 pub use crate::index::{Key, PodObject, PoolObject};
 
@@ -69,6 +70,10 @@ pub struct Settings {
 pub struct PoolInput<'a> {
     /// The pool.
     pub pool: &'a PoolObject,
+    /// The circuits of `spec.circuits` that exist.
+    pub known: BTreeSet<&'a str>,
+    /// Of those, the ones whose sizes are known.
+    pub circuits: Vec<CircuitSize>,
     /// Pods with its label.
     pub pods: Vec<PodInput<'a>>,
     /// The operator's settings.
@@ -83,6 +88,15 @@ pub struct PoolInput<'a> {
     pub memory: Memory,
     /// Now, seconds since 1970.
     pub now: i64,
+}
+
+/// What a circuit takes of an engine's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CircuitSize {
+    /// Its key, resident.
+    pub key: u64,
+    /// One partition's working set; none of a key that no engine has loaded yet.
+    pub partition: Option<u64>,
 }
 
 /// A pod and what else is known of it.
@@ -113,8 +127,19 @@ pub struct EngineView {
     pub idle_since: Option<i64>,
     /// Circuits whose keys it has in memory.
     pub resident: BTreeSet<String>,
+    /// How it went with those of `spec.circuits`; none yet of the others.
+    pub key_loads: BTreeMap<String, KeyLoad>,
     /// Devices.
     pub devices: u32,
+}
+
+/// How an engine's first load of a circuit went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyLoad {
+    /// Well.
+    Done,
+    /// It failed: a reason of conditions, and words.
+    Failed(&'static str, String),
 }
 
 /// What is known of a node. The default: it is well.

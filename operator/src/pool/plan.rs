@@ -79,7 +79,7 @@ struct Wake {
 
 impl Verdict {
     fn of(input: &PoolInput<'_>) -> Self {
-        let template = match Template::of(input.pool, input.settings) {
+        let template = match Template::of(input.pool, &input.circuits, input.settings) {
             Ok(template) => template,
             Err(error) => return Self::Invalid(error.to_string()),
         };
@@ -92,9 +92,9 @@ impl Verdict {
         }
     }
 
-    pub(super) fn hash(&self) -> Option<&str> {
+    pub(super) fn template(&self) -> Option<&Template> {
         match self {
-            Self::Valid(template) | Self::Unchecked(template) => Some(template.hash()),
+            Self::Valid(template) | Self::Unchecked(template) => Some(template),
             Self::Invalid(_) => None,
         }
     }
@@ -121,7 +121,7 @@ impl<'a> Planner<'a> {
         }
         let mut wake = Wake { now: input.now, at: None };
         let pods: Vec<_> =
-            input.pods.iter().filter(owned).map(|pod| Standing::of(pod, verdict.hash(), input.now)).collect();
+            input.pods.iter().filter(owned).map(|pod| Standing::of(pod, verdict.template(), input.now)).collect();
         for pod in &pods {
             if let Stage::Leaving { until } = pod.stage {
                 wake.at(until);

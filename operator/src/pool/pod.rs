@@ -4,18 +4,21 @@
 //! mistyped field must reach the API server, which alone can refuse it.
 
 use proofmill_crds::hex;
-use proofmill_crds::pool_template::{Device, EmptyDir, Engine, PoolTemplate, Resources};
+use proofmill_crds::pool_template::{Device, EmptyDir, Engine, PoolTemplate};
 use proofmill_crds::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{PoolObject, Settings, harden, overlay};
+use super::resources::{SCRATCH, fill_memory, key_cache, resources};
+use super::{CircuitSize, PoolObject, Settings, harden, overlay};
 use crate::index::POOL_LABEL;
 use crate::owner::MANAGED_BY;
 
 /// The annotation that tells which template a pod was made from. The live spec is never compared: a mutating policy would
 /// make every pod look outdated for ever.
 pub const TEMPLATE_HASH: &str = "proofmill.dev/template-hash";
+/// The annotation that tells the bytes of memory a pod was made with, where its pool leaves that to the operator.
+pub const MEMORY: &str = "proofmill.dev/memory-bytes";
 /// The container that proves.
 pub const PROVER: &str = "prover";
 /// Port of the engine's gRPC service.
@@ -31,12 +34,6 @@ const TLS_FOLDER: &str = "/etc/proofmill/tls";
 const KEYS_FOLDER: &str = "/var/cache/proofmill/keys";
 const DATA_FOLDER: &str = "/data";
 
-/// Room for keys when the template says nothing.
-const KEY_CACHE: u64 = 20 << 30;
-/// Room for whatever else a prover writes.
-const SCRATCH: u64 = 1 << 30;
-/// What a pod asks for when the template says nothing: enough to prove circuits of about 2^18 constraints.
-const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "2"), ("memory", "4Gi")];
 /// Time between the engine's own end and that which the kubelet makes, seconds.
 const LAST_WORDS: i64 = 10;
 
@@ -54,12 +51,13 @@ pub struct TemplateInvalid {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     hash: String,
+    memory: Option<u64>,
     pod: Value,
 }
 
 impl Template {
-    /// Of a pool as it is now.
-    pub fn of(pool: &PoolObject, settings: &Settings) -> Result<Self, TemplateInvalid> {
+    /// Of a pool as it is now, with the circuits that its engines keep in memory as far as their sizes are known.
+    pub fn of(pool: &PoolObject, circuits: &[CircuitSize], settings: &Settings) -> Result<Self, TemplateInvalid> {
         let template = &pool.spec.template;
         let mut spec = typed(pool, settings);
         if let Some(pod) = &template.pod_template {
@@ -80,6 +78,13 @@ impl Template {
             "spec": spec,
         });
         let hash = hash(&pod);
+        let memory = pod["spec"]["containers"]
+            .as_array_mut()
+            .and_then(|list| prover_among(list))
+            .and_then(|prover| fill_memory(prover, template, circuits));
+        if let Some(bytes) = memory {
+            pod["metadata"]["annotations"][MEMORY] = bytes.to_string().into();
+        }
         pod["metadata"]["annotations"][TEMPLATE_HASH] = hash.as_str().into();
         pod["metadata"]["ownerReferences"] = json!([{
             "apiVersion": proofmill_crds::API_VERSION,
@@ -89,12 +94,17 @@ impl Template {
             "controller": true,
             "blockOwnerDeletion": true,
         }]);
-        Ok(Self { hash, pod })
+        Ok(Self { hash, memory, pod })
     }
 
-    /// Tells templates apart.
+    /// Tells templates apart. Memory that circuits ask for is not part of it: a pod with more than that is as good.
     pub fn hash(&self) -> &str {
         &self.hash
+    }
+
+    /// Bytes of memory, where the pool leaves that to the operator.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
     }
 
     /// A pod of this template.
@@ -138,43 +148,6 @@ fn typed(pool: &PoolObject, settings: &Settings) -> Map<String, Value> {
     }
     spec.insert("containers".to_owned(), json!([prover]));
     spec
-}
-
-/// What the pods ask of their nodes: requests and limits each fill the other's gaps, so that one number is enough and the
-/// engine's memory budget, which follows the limit, is memory that the node really has.
-fn resources(template: &PoolTemplate) -> Value {
-    let Resources { mut requests, mut limits, resource_claim_template_name: claim } =
-        template.resources.clone().unwrap_or_default();
-    if requests.is_empty() && limits.is_empty() {
-        requests.extend(DEFAULT_REQUESTS.map(|(name, amount)| (name.to_owned(), Quantity::Text(amount.to_owned()))));
-    }
-    // Extended resources have a domain; of those a GPU pool asks for some kind of device.
-    let device = limits.keys().chain(requests.keys()).any(|name| name.contains('/'));
-    if template.engine.device == Device::Cuda && claim.is_none() && !device {
-        limits.insert("nvidia.com/gpu".to_owned(), Quantity::Integer(1));
-    }
-    for (name, amount) in requests.clone() {
-        limits.entry(name).or_insert(amount);
-    }
-    for (name, amount) in &limits {
-        requests.entry(name.clone()).or_insert_with(|| amount.clone());
-    }
-    let on_disk = match &template.key_cache {
-        Some(cache) if cache.persistent_volume_claim.is_some() => 0,
-        _ => key_cache(template),
-    };
-    // A request only: the volumes have limits of their own.
-    requests.entry("ephemeral-storage".to_owned()).or_insert_with(|| Quantity::Text((on_disk + SCRATCH).to_string()));
-    let mut value = json!({"requests": text(requests), "limits": text(limits)});
-    if claim.is_some() {
-        value["claims"] = json!([{"name": "devices"}]);
-    }
-    value
-}
-
-/// Quantities as the API server gives them back.
-fn text(quantities: impl IntoIterator<Item = (String, Quantity)>) -> Map<String, Value> {
-    quantities.into_iter().map(|(name, amount)| (name, amount.to_string().into())).collect()
 }
 
 /// The prover's own container, once more: what it runs, its ports, probes and mounts are not the overlay's.
@@ -229,12 +202,17 @@ fn impose_prover(spec: &mut Map<String, Value>, pool: &PoolObject) {
     if let Value::Object(wanted) = wanted {
         overlay::merge_mapping(spec, &wanted);
     }
-    let containers = spec.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten();
-    for container in containers.filter_map(Value::as_object_mut).filter(|container| container["name"] == PROVER) {
+    let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
+    if let Some(container) = containers.and_then(|list| prover_among(list)) {
         container.insert("command".to_owned(), json!([BINARY]));
         container.insert("args".to_owned(), arguments(template, limit).into());
         harden::probes(container);
     }
+}
+
+/// The container that proves; the API server refuses a second one of its name.
+fn prover_among(containers: &mut [Value]) -> Option<&mut Map<String, Value>> {
+    containers.iter_mut().filter_map(Value::as_object_mut).find(|container| container["name"] == PROVER)
 }
 
 /// The command line.
@@ -288,36 +266,6 @@ fn arguments(template: &PoolTemplate, key_cache: u64) -> Vec<String> {
         arguments.push("--allow-insecure-keys".to_owned());
     }
     arguments
-}
-
-/// Bytes that keys may take, of the volume.
-fn key_cache(template: &PoolTemplate) -> u64 {
-    template.key_cache.as_ref().and_then(|cache| cache.size_limit.as_ref()).and_then(bytes).unwrap_or(KEY_CACHE)
-}
-
-/// A size in bytes; none for what the schema does not let through.
-fn bytes(size: &Quantity) -> Option<u64> {
-    let text = size.to_string();
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor: u64 = match unit {
-        "" => 1,
-        "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole = whole.parse::<u64>().ok()?.checked_mul(factor)?;
-    let digits = u32::try_from(fraction.len()).ok().filter(|digits| *digits <= 9)?;
-    let part = if digits == 0 { 0 } else { fraction.parse::<u64>().ok()? };
-    let part = u128::from(part) * u128::from(factor) / 10u128.pow(digits);
-    whole.checked_add(u64::try_from(part).ok()?)
 }
 
 /// Of everything that was sent but the name and owner: 16 hexadecimal digits. Keys of a JSON mapping are in order.

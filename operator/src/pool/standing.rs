@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use proofmill_crds::conditions::reasons;
 
-use super::pod::TEMPLATE_HASH;
+use super::pod::{MEMORY, TEMPLATE_HASH, Template};
 use super::{DRAIN, DRAIN_SINCE, DrainCause, PROTECTED_SINCE, PodInput, PodObject, Target};
 
 /// A pod whose node has been away for so long is lost: its node's lease is renewed every 10 s, and NotReady after 40 s.
@@ -25,7 +25,7 @@ pub(super) struct Standing<'a> {
     pub input: &'a PodInput<'a>,
     pub stage: Stage,
     pub drain: Option<Draining>,
-    /// Made from the present template.
+    /// Made from the present template, with as much memory as it has now.
     pub current: bool,
     /// It has a node.
     pub scheduled: bool,
@@ -71,9 +71,8 @@ pub fn is_draining(pod: &PodObject) -> bool {
 
 impl<'a> Standing<'a> {
     /// Judges a pod.
-    pub fn of(input: &'a PodInput<'a>, hash: Option<&str>, now: i64) -> Self {
+    pub fn of(input: &'a PodInput<'a>, template: Option<&Template>, now: i64) -> Self {
         let stage = stage(input, now);
-        let known = annotations(input.pod).get(TEMPLATE_HASH);
         let scheduled = input.pod.pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         let engine = &input.engine;
         let unanswered = !engine.reachable && engine.silent_since.is_some_and(|since| now >= since + SILENT_AFTER);
@@ -81,7 +80,7 @@ impl<'a> Standing<'a> {
             drain: draining(input),
             silent: unanswered && input.pod.ready && stage == Stage::Live,
             // Without a template there is nothing to be outdated against.
-            current: hash.is_none_or(|hash| known.is_some_and(|known| known == hash)),
+            current: template.is_none_or(|template| is_of(input.pod, template)),
             scheduled,
             trouble: if stage == Stage::Live { trouble(input, now) } else { None },
             stage,
@@ -141,6 +140,19 @@ impl<'a> Standing<'a> {
         let meta = &self.input.pod.meta;
         Target { key: meta.key.clone(), uid: meta.uid.clone(), resource_version: meta.resource_version.clone() }
     }
+}
+
+/// Whether a pod was made from a template, and with no less memory.
+fn is_of(pod: &PodObject, template: &Template) -> bool {
+    let known = annotations(pod);
+    let memory = memory_of(pod).unwrap_or(0);
+    known.get(TEMPLATE_HASH).is_some_and(|hash| hash == template.hash())
+        && template.memory().is_none_or(|needed| memory >= needed)
+}
+
+/// Bytes of memory that a pod was made with, where its pool leaves that to the operator.
+pub fn memory_of(pod: &PodObject) -> Option<u64> {
+    annotations(pod).get(MEMORY)?.parse().ok()
 }
 
 /// A time as annotations hold it.

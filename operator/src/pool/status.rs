@@ -10,7 +10,7 @@ use proofmill_crds::prover_pool::ProverPoolStatus;
 use super::plan::{Verdict, number};
 use super::scale::Decision;
 use super::standing::{Stage, Standing};
-use super::{DrainCause, PoolInput, StatusWrite};
+use super::{DrainCause, KeyLoad, PoolInput, StatusWrite};
 use crate::conditions;
 use crate::index::POOL_LABEL;
 
@@ -70,7 +70,11 @@ fn status(facts: &Facts<'_>) -> ProverPoolStatus {
             .map(|demand| i64::try_from(demand.queue_milliseconds).unwrap_or(i64::MAX))
             .or(pool.status.queue_milliseconds),
         selector: Some(format!("{POOL_LABEL}={}", pool.meta.key.name)),
-        template_hash: facts.verdict.hash().map(str::to_owned).or_else(|| pool.status.template_hash.clone()),
+        template_hash: facts
+            .verdict
+            .template()
+            .map(|template| template.hash().to_owned())
+            .or_else(|| pool.status.template_hash.clone()),
     }
 }
 
@@ -96,6 +100,10 @@ fn all_conditions(facts: &Facts<'_>) -> Vec<Condition> {
         Verdict::Unchecked(_) => {
             conditions.extend(old.iter().find(|known| known.type_ == types::TEMPLATE_VALID).cloned());
         }
+    }
+    if !facts.input.pool.spec.circuits.is_empty() {
+        let (status, reason, message) = circuits_loaded(facts);
+        conditions.push(make(facts, types::CIRCUITS_LOADED, status, reason, message));
     }
     if facts.input.pool.spec.autoscaling.is_some() {
         let (status, reason, message) = match &facts.decision.limited {
@@ -135,7 +143,15 @@ fn reason(facts: &Facts<'_>, working: i32) -> (&'static str, String) {
     };
     let outdated = live().filter(|pod| pod.stays() && !pod.current).count();
     let replaced = drained(DrainCause::Replace).count();
-    let replacing = || (reasons::REPLACING, format!("{} pods are of an earlier template", outdated + replaced));
+    let replacing = || {
+        (
+            reasons::REPLACING,
+            format!(
+                "{} pods are of an earlier template, or have less memory than their circuits need",
+                outdated + replaced
+            ),
+        )
+    };
     let no_template = matches!(facts.verdict, Verdict::Invalid(_));
     if working >= desired {
         // Nothing is replaced while there is nothing to replace with.
@@ -176,6 +192,45 @@ fn reason(facts: &Facts<'_>, working: i32) -> (&'static str, String) {
         format!("{count} are ready but do not answer the operator, such as {first}: is a NetworkPolicy in the way?")
     });
     (reasons::WARMING_UP, detail)
+}
+
+/// Whether the pods that take work have the circuits that the pool keeps in memory.
+fn circuits_loaded(facts: &Facts<'_>) -> (ConditionStatus, &'static str, String) {
+    let circuits = &facts.input.pool.spec.circuits;
+    let working: Vec<_> = facts.pods.iter().filter(|pod| pod.works()).collect();
+    if working.is_empty() {
+        return (ConditionStatus::Unknown, reasons::WARMING_UP, "no pod takes work".to_owned());
+    }
+    let mut missing = Vec::new();
+    for circuit in circuits {
+        let loads = || working.iter().filter_map(|pod| Some((pod, pod.input.engine.key_loads.get(circuit)?)));
+        let failures: Vec<_> = loads()
+            .filter_map(|(pod, load)| match load {
+                KeyLoad::Failed(reason, words) => Some((pod.name(), *reason, words)),
+                KeyLoad::Done => None,
+            })
+            .collect();
+        if let Some((pod, reason, words)) = failures.first() {
+            let message = format!(
+                "{circuit}: {} of {} pods cannot load it, such as {pod}: {words}",
+                failures.len(),
+                working.len()
+            );
+            return (ConditionStatus::False, reason, message);
+        }
+        if !facts.input.known.contains(circuit.as_str()) {
+            let message = format!("there is no Circuit {circuit} in the pool's namespace");
+            return (ConditionStatus::False, reasons::WAITING_FOR_CIRCUIT, message);
+        }
+        let done = loads().count();
+        if done < working.len() {
+            missing.push(format!("{circuit} by {done} of {}", working.len()));
+        }
+    }
+    if missing.is_empty() {
+        return (ConditionStatus::True, reasons::KEYS_LOADED, "every pod that takes work has loaded them".to_owned());
+    }
+    (ConditionStatus::False, reasons::LOADING_KEY, format!("loaded: {}", missing.join(", ")))
 }
 
 fn make(facts: &Facts<'_>, type_: &str, status: ConditionStatus, reason: &str, message: String) -> Condition {

@@ -31,13 +31,22 @@ pub struct Snapshot {
     /// What the keys of resident circuits say of themselves, by name.
     pub circuits: BTreeMap<String, CircuitFacts>,
     /// Why the last load of a circuit failed, by name, until one succeeds.
-    pub key_failures: BTreeMap<String, Failure>,
+    pub key_failures: BTreeMap<String, KeyFailure>,
     /// Duration of phases by (circuit, phase).
     #[serde(serialize_with = "pairs")]
     pub phases: BTreeMap<(String, &'static str), Histogram>,
     /// Ended partitions by (circuit, outcome).
     #[serde(serialize_with = "pairs")]
     pub outcomes: BTreeMap<(String, &'static str), u64>,
+}
+
+/// Why a circuit could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyFailure {
+    /// The cause.
+    pub failure: Failure,
+    /// Bytes that it would take, if they were too many.
+    pub too_large: Option<u64>,
 }
 
 /// What a circuit's key says of itself.

@@ -148,7 +148,7 @@ fn a_circuit_is_loaded_once_and_its_failure_reaches_everybody() {
         assert_eq!(kind(&outcome(&engine, job)), Some(FailureKind::BadKey));
     }
     assert_eq!(world.loads.load(Ordering::Relaxed), 1);
-    assert_eq!(engine.snapshot().key_failures["chain"].message, "the key is no key");
+    assert_eq!(engine.snapshot().key_failures["chain"].failure.message, "the key is no key");
     world.fail_loads.store(false, Ordering::Relaxed);
     for job in ["a", "b", "c"] {
         engine.submit(mk_submission(job, &circuit, "x")).unwrap();

@@ -61,7 +61,11 @@ pub fn status(snapshot: &Snapshot, version: &str, resident: Option<u64>, with_pa
         key_failures: snapshot
             .key_failures
             .iter()
-            .map(|(circuit, why)| v1::KeyFailureStatus { circuit: circuit.clone(), failure: Some(failure(why)) })
+            .map(|(circuit, why)| v1::KeyFailureStatus {
+                circuit: circuit.clone(),
+                failure: Some(failure(&why.failure)),
+                too_large_bytes: why.too_large.unwrap_or_default(),
+            })
             .collect(),
     }
 }

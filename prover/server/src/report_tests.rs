@@ -1,4 +1,4 @@
-use proofmill_engine::snapshot::Histogram;
+use proofmill_engine::snapshot::{Histogram, KeyFailure};
 
 use proofmill_groth16::curve::Curve;
 
@@ -113,7 +113,8 @@ fn status_carries_every_part() {
         insecure: true,
     };
     snapshot.circuits.insert("c".into(), facts);
-    snapshot.key_failures.insert("d".into(), Failure { kind: FailureKind::BadKey, message: "why".into() });
+    let failure = Failure { kind: FailureKind::BadKey, message: "why".into() };
+    snapshot.key_failures.insert("d".into(), KeyFailure { failure, too_large: Some(7) });
     let json = serde_json::to_value(status(&snapshot, "1.2.3", Some(14), true)).unwrap();
     let mut buckets = vec![0; 17];
     buckets[16] = 1;
@@ -136,7 +137,7 @@ fn status_carries_every_part() {
                 "domainLog": 16, "publicSignals": 17, "keyBytes": 18, "partitionBytes": 19, "insecureKey": true,
             }}],
             "phases": [{"circuit": "c", "phase": "ntt", "buckets": buckets, "sumUs": 12}],
-            "keyFailures": [{"circuit": "d", "failure": {"kind": "BadKey", "message": "why"}}],
+            "keyFailures": [{"circuit": "d", "failure": {"kind": "BadKey", "message": "why"}, "tooLargeBytes": 7}],
             "outcomes": [{"circuit": "c", "outcome": "succeeded", "count": 13}],
         })
     );

@@ -12,7 +12,9 @@ use proofmill_crds::prover_pool::ProverPool;
 use serde_json::{Value, json};
 
 use super::super::pod::TEMPLATE_HASH;
-use super::super::{Checked, Demand, EngineView, Memory, NodeView, PodInput, PodObject, PoolObject, Settings};
+use super::super::{
+    Checked, CircuitSize, Demand, EngineView, KeyLoad, Memory, NodeView, PodInput, PodObject, PoolObject, Settings,
+};
 use super::*;
 
 const NOW: i64 = 1_800_000_000;
@@ -21,6 +23,7 @@ const GRACE: i64 = 600;
 /// A pool and its pods, to be planned for again and again.
 struct Case {
     pool: PoolObject,
+    circuits: Vec<CircuitSize>,
     settings: Settings,
     pods: Vec<(PodObject, EngineView, NodeView)>,
     checked: Option<Checked>,
@@ -40,6 +43,7 @@ impl Case {
         });
         let mut case = Self {
             pool: PoolObject::from(serde_json::from_value::<ProverPool>(pool).unwrap()),
+            circuits: Vec::new(),
             settings: Settings { image: "prover:1".to_owned(), allow_privileged: false },
             pods: Vec::new(),
             checked: None,
@@ -57,7 +61,7 @@ impl Case {
     }
 
     fn hash(&self) -> String {
-        Template::of(&self.pool, &self.settings).unwrap().hash().to_owned()
+        Template::of(&self.pool, &self.circuits, &self.settings).unwrap().hash().to_owned()
     }
 
     /// The template changes, and the API server takes the new one.
@@ -68,7 +72,8 @@ impl Case {
 
     /// Adds a pod as the operator would make it, with what `changes` lay over it.
     fn pod(&mut self, ordinal: usize, changes: Value) -> &mut (PodObject, EngineView, NodeView) {
-        let mut pod = Template::of(&self.pool, &self.settings).unwrap().pod(&format!("default-{ordinal}"));
+        let mut pod =
+            Template::of(&self.pool, &self.circuits, &self.settings).unwrap().pod(&format!("default-{ordinal}"));
         let made = json!({
             "metadata": {"uid": format!("p-{ordinal}"), "resourceVersion": "5", "creationTimestamp": "2027-01-15T07:00:00Z"},
             "spec": {"nodeName": "node-1"},
@@ -104,6 +109,8 @@ impl Case {
         let pods = self.pods.iter().map(|(pod, engine, node)| PodInput { pod, engine: engine.clone(), node: *node });
         plan(&PoolInput {
             pool: &self.pool,
+            known: self.pool.spec.circuits.iter().map(String::as_str).filter(|name| *name != "unknown").collect(),
+            circuits: self.circuits.clone(),
             pods: pods.collect(),
             settings: &self.settings,
             checked: self.checked.as_ref(),
@@ -355,6 +362,48 @@ fn starting_pods_warm_up() {
     let mut case = Case::replicas(1);
     case.pod(0, json!({"status": {"phase": "Running"}}));
     assert_ready(&case, ConditionStatus::False, reasons::WARMING_UP, "0 of 1");
+}
+
+#[test]
+fn pods_with_less_memory_than_their_circuits_need_make_room_for_larger_ones() {
+    let mut case = Case::new(json!({"replicas": 2, "circuits": ["large"]}));
+    case.working(0);
+    case.working(1);
+    assert!(case.step().is_empty());
+    case.circuits = vec![CircuitSize { key: 10 << 30, partition: Some(1 << 30) }];
+    assert_eq!(case.step(), ["annotate default-0 +drain +drain-since"], "one by one");
+    assert_ready(&case, ConditionStatus::False, reasons::REPLACING, "less memory");
+    // One that is larger than it need be stays.
+    let mut case = Case::new(json!({"replicas": 1, "circuits": ["large"]}));
+    case.circuits = vec![CircuitSize { key: 10 << 30, partition: Some(1 << 30) }];
+    case.working(0);
+    case.circuits.clear();
+    assert!(case.step().is_empty());
+}
+
+#[test]
+fn whether_circuits_are_loaded_is_a_condition() {
+    let mut case = Case::new(json!({"replicas": 2, "circuits": ["a", "b"]}));
+    let expect = |case: &Case, status, reason: &str, words: &str| {
+        let loaded = case.condition(types::CIRCUITS_LOADED);
+        assert_eq!((loaded.status, loaded.reason.as_str()), (status, reason), "{}", loaded.message);
+        assert!(loaded.message.contains(words), "{}", loaded.message);
+    };
+    expect(&case, ConditionStatus::Unknown, reasons::WARMING_UP, "no pod");
+    case.working(0);
+    case.working(1);
+    expect(&case, ConditionStatus::False, reasons::LOADING_KEY, "a by 0 of 2, b by 0 of 2");
+    for (_, engine, _) in &mut case.pods {
+        engine.key_loads.insert("a".to_owned(), KeyLoad::Done);
+    }
+    case.pods[1].1.key_loads.insert("b".to_owned(), KeyLoad::Failed(reasons::BAD_KEY, "no key".to_owned()));
+    expect(&case, ConditionStatus::False, reasons::BAD_KEY, "b: 1 of 2 pods cannot load it, such as default-1: no key");
+    for (_, engine, _) in &mut case.pods {
+        engine.key_loads.insert("b".to_owned(), KeyLoad::Done);
+    }
+    expect(&case, ConditionStatus::True, reasons::KEYS_LOADED, "");
+    case.pool.spec.circuits.push("unknown".to_owned());
+    expect(&case, ConditionStatus::False, reasons::WAITING_FOR_CIRCUIT, "no Circuit unknown");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn pool(template: &Value) -> PoolObject {
 }
 
 fn template(value: &Value) -> Template {
-    Template::of(&pool(value), &settings()).unwrap()
+    Template::of(&pool(value), &[], &settings()).unwrap()
 }
 
 /// A pod of the template; the API server's own type must take it.
@@ -39,7 +39,7 @@ fn arguments_of(pod: &Value) -> Vec<&str> {
 #[track_caller]
 fn refused(spec: &Value, path: &str) {
     let overlay = json!({"podTemplate": {"spec": spec}});
-    let error = Template::of(&pool(&overlay), &settings()).unwrap_err();
+    let error = Template::of(&pool(&overlay), &[], &settings()).unwrap_err();
     assert_eq!(error.path, format!("spec.template.podTemplate.spec.{path}"), "{error}");
 }
 
@@ -161,8 +161,8 @@ fn requests_and_limits_fill_each_other() {
     assert_eq!(
         resources(&json!({})),
         json!({
-            "requests": {"cpu": "2", "memory": "4Gi", "ephemeral-storage": disk},
-            "limits": {"cpu": "2", "memory": "4Gi"},
+            "requests": {"cpu": "2", "memory": (4u64 << 30).to_string(), "ephemeral-storage": disk},
+            "limits": {"cpu": "2", "memory": (4u64 << 30).to_string()},
         })
     );
     assert_eq!(
@@ -172,6 +172,11 @@ fn requests_and_limits_fill_each_other() {
             "limits": {"cpu": "4", "memory": "16Gi"},
         })
     );
+    // What the overlay says counts.
+    let overlay = json!({"spec": {"containers": [{"name": "prover", "resources": {"limits": {"memory": "9Gi"}}}]}});
+    let larger = pod(&json!({"podTemplate": overlay}));
+    assert_eq!(larger["spec"]["containers"][0]["resources"]["limits"]["memory"], "9Gi");
+    assert_eq!(larger["metadata"]["annotations"].get(MEMORY), None);
     // Two numbers are two numbers.
     let burst = resources(&json!({"resources": {"requests": {"cpu": 1}, "limits": {"cpu": 8}}}));
     assert_eq!((&burst["requests"]["cpu"], &burst["limits"]["cpu"]), (&json!("1"), &json!("8")));
@@ -183,7 +188,12 @@ fn a_gpu_pool_asks_for_a_gpu() {
     assert_eq!((&one["requests"]["nvidia.com/gpu"], &one["limits"]["nvidia.com/gpu"]), (&json!("1"), &json!("1")));
     let mig = json!({"limits": {"nvidia.com/mig-3g.40gb": 1}});
     let slice = resources(&json!({"engine": {"device": "Cuda"}, "resources": mig}));
-    assert_eq!(slice["limits"], json!({"nvidia.com/mig-3g.40gb": "1"}));
+    assert_eq!(slice["limits"]["nvidia.com/mig-3g.40gb"], "1");
+    assert_eq!(slice["limits"].get("nvidia.com/gpu"), None);
+    assert_eq!(
+        slice["limits"]["memory"], slice["requests"]["memory"],
+        "an engine without a limit would take the node's"
+    );
     let claim = pod(&json!({"engine": {"device": "Cuda"}, "resources": {"resourceClaimTemplateName": "one-gpu"}}));
     assert_eq!(claim["spec"]["resourceClaims"], json!([{"name": "devices", "resourceClaimTemplateName": "one-gpu"}]));
     let resources = &claim["spec"]["containers"][0]["resources"];
@@ -301,7 +311,7 @@ fn overlays_that_make_no_pod_are_refused_by_path() {
 #[test]
 fn privileged_pools_get_what_they_ask_for_where_that_is_allowed() {
     let settings = Settings { allow_privileged: true, ..settings() };
-    let of = |spec: Value| Template::of(&pool(&json!({"podTemplate": {"spec": spec}})), &settings);
+    let of = |spec: Value| Template::of(&pool(&json!({"podTemplate": {"spec": spec}})), &[], &settings);
     let asked = json!({"privileged": true, "capabilities": {"add": ["IPC_LOCK"]}});
     let template = of(json!({
         "hostNetwork": true,
@@ -327,22 +337,16 @@ fn the_hash_tells_what_was_sent() {
     assert_ne!(base.hash(), template(&json!({"engine": {"threads": 2}})).hash());
     assert_ne!(base.hash(), template(&json!({"podTemplate": {"metadata": {"labels": {"a": "b"}}}})).hash());
     let newer = Settings { image: "ghcr.io/proofmill/proofmill:0.2.0".to_owned(), ..settings() };
-    assert_ne!(base.hash(), Template::of(&pool(&json!({})), &newer).unwrap().hash(), "an upgrade replaces pods");
+    assert_ne!(base.hash(), Template::of(&pool(&json!({})), &[], &newer).unwrap().hash(), "an upgrade replaces pods");
+    let large = [CircuitSize { key: 10 << 30, partition: None }];
+    let large = Template::of(&pool(&json!({})), &large, &settings()).unwrap();
+    assert_eq!(base.hash(), large.hash(), "a pod with more memory than is needed is as good");
+    let pod = large.pod("a");
+    let memory = &pod["metadata"]["annotations"][MEMORY];
+    assert_eq!(Some(memory), large.memory().map(|bytes| json!(bytes.to_string())).as_ref());
+    assert_eq!(&pod["spec"]["containers"][0]["resources"]["requests"]["memory"], memory);
     let mut again = pool(&json!({}));
     again.meta.uid = "u-2".to_owned();
     again.spec.replicas = Some(5);
-    assert_eq!(base.hash(), Template::of(&again, &settings()).unwrap().hash(), "only the template counts");
-}
-
-#[test]
-fn sizes_in_bytes() {
-    let of = |text: &str| bytes(&Quantity::Text(text.to_owned()));
-    assert_eq!(of("100"), Some(100));
-    assert_eq!(of("2k"), Some(2_000));
-    assert_eq!(of("1.5Gi"), Some(3 << 29));
-    assert_eq!(of("20Ti"), Some(20 << 40));
-    assert_eq!(bytes(&Quantity::Integer(7)), Some(7));
-    for wrong in ["", "x", "1Pi", "99999999999999999999", "99999999999Ti", "1.0000000001Gi"] {
-        assert_eq!(of(wrong), None, "{wrong}");
-    }
+    assert_eq!(base.hash(), Template::of(&again, &[], &settings()).unwrap().hash(), "only the template counts");
 }

@@ -9,6 +9,7 @@ use super::partition::{Order, Stage};
 use super::{Core, Grant};
 use crate::engine::PartitionEvent;
 use crate::job::{Failure, FailureKind, PartitionState};
+use crate::snapshot::KeyFailure;
 use crate::trace::{Flow, Track};
 
 /// Between two reports of a load's progress: each of them goes to every partition that waits.
@@ -249,7 +250,7 @@ impl Core {
         key.warm = false;
         let name = key.circuit.name.clone();
         let users: Vec<Order> = key.users.iter().copied().collect();
-        self.keys.failed(name, failure.clone());
+        self.keys.failed(name, KeyFailure { failure: failure.clone(), too_large: None });
         for order in users {
             self.end(order.ticket, Err(failure.clone()));
         }

@@ -320,6 +320,7 @@ impl Core {
     pub fn evict(&mut self, now: Duration, circuit: &str) -> bool {
         self.at(now);
         let mut evicted = false;
+        self.keys.failures.remove(circuit);
         for id in self.keys.named(circuit) {
             let Some(key) = self.keys.get_mut(id) else { continue };
             if key.state == KeyState::Loaded && key.leases == 0 && key.users.is_empty() {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::budget::Grant;
 use super::event::{KeyFacts, KeyId};
 use super::partition::Order;
-use crate::job::{Circuit, Failure};
+use crate::job::Circuit;
+use crate::snapshot::KeyFailure;
 
 /// Circuits whose last failure is kept: names come from clients.
 const FAILURES: usize = 256;
@@ -88,7 +89,7 @@ pub(super) struct Keys {
     by_name: BTreeMap<String, Vec<KeyId>>,
     next: KeyId,
     /// Why the last load of a circuit failed, by name, until one succeeds; of so many circuits at most.
-    pub failures: BTreeMap<String, Failure>,
+    pub failures: BTreeMap<String, KeyFailure>,
 }
 
 impl Keys {
@@ -124,7 +125,7 @@ impl Keys {
     }
 
     /// Keeps why a load failed.
-    pub fn failed(&mut self, name: String, failure: Failure) {
+    pub fn failed(&mut self, name: String, failure: KeyFailure) {
         if self.failures.len() >= FAILURES && !self.failures.contains_key(&name) {
             self.failures.pop_first();
         }

@@ -11,6 +11,7 @@ use super::partition::{Order, Stage};
 use super::{Core, Grant};
 use crate::job::{Failure, FailureKind};
 use crate::meter::Usage;
+use crate::snapshot::KeyFailure;
 use crate::trace::{Flow, Track};
 
 /// The weight of a new figure in the moving averages.
@@ -121,10 +122,7 @@ impl Core {
                  available to it; give the engine more memory",
                 self.budget.limit()
             );
-            match user {
-                Some(user) => self.fail(user.ticket, FailureKind::MemoryBudget, message),
-                None => self.give_up_preload(id, Failure { kind: FailureKind::MemoryBudget, message }),
-            }
+            self.too_large(id, user, bytes, Failure { kind: FailureKind::MemoryBudget, message });
             return Some(());
         }
         let grant = self.reserve(Area::Keys, [bytes], critical, self.first_fed(id), id);
@@ -225,12 +223,18 @@ impl Core {
         Ok(())
     }
 
-    fn give_up_preload(&mut self, id: KeyId, failure: Failure) {
+    /// A circuit can never be loaded: its first user ends, or nobody needs it any more.
+    fn too_large(&mut self, id: KeyId, user: Option<Order>, bytes: u64, failure: Failure) {
         let Some(key) = self.keys.get_mut(id) else { return };
-        key.warm = false;
         let name = key.circuit.name.clone();
-        self.keys.failed(name, failure);
-        self.forget(id);
+        if user.is_none() {
+            key.warm = false;
+        }
+        self.keys.failed(name, KeyFailure { failure: failure.clone(), too_large: Some(bytes) });
+        match user {
+            Some(user) => self.end(user.ticket, Err(failure)),
+            None => self.forget(id),
+        }
     }
 
     fn set_key_blocked(&mut self, id: KeyId, blocked: bool) {
