@@ -63,7 +63,7 @@ pub(super) fn fill_memory(
         return None;
     }
     let bytes = memory(template, circuits);
-    let memory = json!({"memory": bytes.to_string()});
+    let memory = json!({"memory": format!("{}Mi", bytes >> 20)});
     let sized = json!({"resources": {"requests": memory, "limits": memory}});
     if let Value::Object(sized) = sized {
         super::overlay::merge_mapping(container, &sized);

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use proofmill_crds::conditions::reasons;
 
-use super::pod::{MEMORY, TEMPLATE_HASH, Template};
+use super::pod::{MEMORY, PROVER, TEMPLATE_HASH, Template};
 use super::{DRAIN, DRAIN_SINCE, DrainCause, PROTECTED_SINCE, PodInput, PodObject, Target};
 
 /// A pod whose node has been away for so long is lost: its node's lease is renewed every 10 s, and NotReady after 40 s.
@@ -247,6 +247,9 @@ fn trouble(input: &PodInput<'_>, now: i64) -> Option<Trouble> {
             if let Some(words) = last.message.as_deref().and_then(last_words) {
                 message = format!("{message}: {words}");
             }
+        }
+        if container.name != PROVER {
+            message = format!("container {}: {message}", container.name);
         }
         return Some(Trouble { reason, message, since: created });
     }

@@ -129,6 +129,84 @@ async fn an_image_that_is_not_there_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pods_grow_with_the_circuits_that_they_keep() {
+    let Some(world) = World::new("pods_grow_with_the_circuits_that_they_keep").await else { return };
+    let mut template = world.template(json!({"device": "Simulated"}));
+    template["resources"] = json!({"requests": {"cpu": "20m", "ephemeral-storage": "64Mi"}, "limits": {"cpu": "2"}});
+    world.simulated("small", 1, 1).await;
+    let spec = json!({"replicas": 1, "circuits": ["small"], "template": template});
+    world.create::<ProverPool>("default", spec).await;
+    world.ready("default", 1).await;
+    shows(&world, types::CIRCUITS_LOADED, reasons::KEYS_LOADED).await;
+    let memory = async || {
+        let pods = world.pods("default").await;
+        let containers = pods.iter().map(|pod| pod.spec.as_ref().unwrap().containers[0].resources.clone().unwrap());
+        containers.map(|resources| resources.limits.unwrap()["memory"].0.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(memory().await, ["4Gi"]);
+    world.patch::<ProverPool>("default", json!({"spec": {"circuits": ["small", "large"]}})).await;
+    shows(&world, types::CIRCUITS_LOADED, reasons::WAITING_FOR_CIRCUIT).await;
+    let large = json!({
+        "partitions": 1, "bytes": {"key": 4_294_967_296_u64, "workingSet": 1000}, "milliseconds": {"msmG1": 1},
+    });
+    world.create::<proofmill_crds::Circuit>("large", json!({"simulated": large})).await;
+    // At once, while the only pod is too small.
+    world.job("large", "large", json!({"backoffLimit": 0})).await;
+    world.expect("large", ConditionStatus::True, reasons::PROVED).await;
+    world.ready("default", 1).await;
+    shows(&world, types::CIRCUITS_LOADED, reasons::KEYS_LOADED).await;
+    // 4 GiB of work are seven eighths of the budget, and that is nine tenths of the memory.
+    assert_eq!(memory().await, ["5376Mi"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circuit_that_a_pool_cannot_load_is_a_condition() {
+    let Some(world) = World::new("a_circuit_that_a_pool_cannot_load_is_a_condition").await else { return };
+    let url = world.files.url("no-such.zkey");
+    world.create::<proofmill_crds::Circuit>("gone", json!({"groth16": {"zkey": {"url": url}}})).await;
+    let template = world.template(json!({"device": "Cpu"}));
+    let spec = json!({"replicas": 1, "circuits": ["gone"], "template": template});
+    world.create::<ProverPool>("default", spec).await;
+    let message = shows(&world, types::CIRCUITS_LOADED, reasons::UNAVAILABLE).await;
+    assert!(message.contains("gone: 1 of 1 pods cannot load it") && message.contains("404"), "{message}");
+    // It takes work all the same.
+    world.ready("default", 1).await;
+    // Mended as its spec can be: by another Circuit of its name.
+    world.delete::<proofmill_crds::Circuit>("gone").await;
+    world.chain("gone", "bn128", json!({})).await;
+    shows(&world, types::CIRCUITS_LOADED, reasons::KEYS_LOADED).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pools_of_different_kinds_work_side_by_side() {
+    let Some(world) = World::new("pools_of_different_kinds_work_side_by_side").await else { return };
+    world.pool("real", 1, json!({"device": "Cpu", "allowInsecureKeys": true})).await;
+    world.pool("simulated", 1, json!({"device": "Simulated"})).await;
+    world.chain("chain", "bn128", json!({})).await;
+    world.simulated("script", 2, 50).await;
+    let witness = world.files.url("chain/bn128/chain.wtns");
+    for i in 0..10 {
+        let input = json!({"input": {"url": witness}, "poolRef": {"name": "real"}});
+        world.job(&format!("real-{i}"), "chain", input).await;
+        world.job(&format!("script-{i}"), "script", json!({"poolRef": {"name": "simulated"}})).await;
+    }
+    for i in 0..10 {
+        for (kind, pool) in [("real", "real"), ("script", "simulated")] {
+            let job = world.expect(&format!("{kind}-{i}"), ConditionStatus::True, reasons::PROVED).await;
+            let pods = job.status.unwrap().partitions.into_iter().map(|partition| partition.pod.unwrap());
+            assert_eq!(pods.collect::<Vec<_>>(), vec![format!("{pool}-0"); if kind == "real" { 1 } else { 2 }]);
+        }
+    }
+    // What a pool's engines cannot prove fails there, and harms nobody.
+    world.job("astray", "script", json!({"poolRef": {"name": "real"}})).await;
+    let job = world.end("astray").await;
+    let conditions = job.status.unwrap().conditions;
+    let message = &conditions.iter().find(|c| c.type_ == types::SUCCEEDED).unwrap().message;
+    assert!(message.contains("simulated"), "{message}");
+    world.ready("real", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_quota_refuses_pods_until_it_is_raised() {
     let Some(world) = World::new("a_quota_refuses_pods_until_it_is_raised").await else { return };
     let quota: k8s_openapi::api::core::v1::ResourceQuota =
@@ -190,7 +268,25 @@ async fn pods_are_hardened_and_speak_only_to_the_operator() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_changes_pods_replaces_none() {
     let Some(world) = World::new("a_policy_that_changes_pods_replaces_none").await else { return };
-    // As a service mesh or a registry mirror does: another label, a toleration and a second container.
+    world.pool("default", 1, json!({"device": "Simulated"})).await;
+    world.ready("default", 1).await;
+    let status = world.pods("default").await.remove(0).status.unwrap();
+    let image = &status.container_statuses.unwrap()[0].image_id;
+    // As a service mesh and a registry mirror do: another label, another name of the image, a toleration, and a sidecar.
+    let sidecar = format!(
+        "Object.spec.containers{{name: \"sidecar\", image: {image:?}, command: [\"/usr/local/bin/prover\", \"serve\", \
+         \"--device=simulated\", \"--listen=127.0.0.1:7100\", \"--http=127.0.0.1:9190\", \"--key-cache=/tmp/keys\"], \
+         volumeMounts: [Object.spec.containers.volumeMounts{{name: \"tmp\", mountPath: \"/tmp\"}}], \
+         securityContext: Object.spec.containers.securityContext{{allowPrivilegeEscalation: false, runAsNonRoot: true, \
+         capabilities: Object.spec.containers.securityContext.capabilities{{drop: [\"ALL\"]}}}}}}"
+    );
+    let patches = [
+        r#"JSONPatch{op: "add", path: "/metadata/labels/mutated", value: "yes"}"#.to_owned(),
+        format!("JSONPatch{{op: \"replace\", path: \"/spec/containers/0/image\", value: {image:?}}}"),
+        r#"JSONPatch{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{key: "mutated", operator: "Exists"}}"#
+            .to_owned(),
+        format!("JSONPatch{{op: \"add\", path: \"/spec/containers/-\", value: {sidecar}}}"),
+    ];
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicy",
         "metadata": {"name": world.namespace},
@@ -203,8 +299,7 @@ async fn a_policy_that_changes_pods_replaces_none() {
                     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
                 ],
             },
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
-                "Object{metadata: Object.metadata{labels: {\"mutated\": \"yes\"}}}"}}],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!("[{}]", patches.join(", "))}}],
         },
     });
     let binding = json!({
@@ -220,10 +315,15 @@ async fn a_policy_that_changes_pods_replaces_none() {
         }
     }
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    world.pool("default", 2, json!({"device": "Simulated"})).await;
+    world.patch::<ProverPool>("default", json!({"spec": {"replicas": 2}})).await;
     world.ready("default", 2).await;
     let pods = world.pods("default").await;
-    assert!(pods.iter().all(|pod| pod.labels().get("mutated").is_some_and(|value| value == "yes")), "the policy works");
+    let mutated = pods.iter().find(|pod| pod.name_any() == "default-1").unwrap();
+    assert_eq!(mutated.labels()["mutated"], "yes");
+    let spec = mutated.spec.as_ref().unwrap();
+    let containers: Vec<_> = spec.containers.iter().map(|c| (c.name.as_str(), c.image.as_ref())).collect();
+    assert_eq!(containers, [("prover", Some(image)), ("sidecar", Some(image))]);
+    assert!(spec.tolerations.iter().flatten().any(|toleration| toleration.key.as_deref() == Some("mutated")));
     let before: Vec<_> = pods.iter().map(kube::ResourceExt::uid).collect();
     tokio::time::sleep(std::time::Duration::from_secs(8)).await;
     let after: Vec<_> = world.pods("default").await.iter().map(kube::ResourceExt::uid).collect();

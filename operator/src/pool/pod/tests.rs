@@ -161,8 +161,8 @@ fn requests_and_limits_fill_each_other() {
     assert_eq!(
         resources(&json!({})),
         json!({
-            "requests": {"cpu": "2", "memory": (4u64 << 30).to_string(), "ephemeral-storage": disk},
-            "limits": {"cpu": "2", "memory": (4u64 << 30).to_string()},
+            "requests": {"cpu": "2", "memory": "4096Mi", "ephemeral-storage": disk},
+            "limits": {"cpu": "2", "memory": "4096Mi"},
         })
     );
     assert_eq!(
@@ -342,9 +342,9 @@ fn the_hash_tells_what_was_sent() {
     let large = Template::of(&pool(&json!({})), &large, &settings()).unwrap();
     assert_eq!(base.hash(), large.hash(), "a pod with more memory than is needed is as good");
     let pod = large.pod("a");
-    let memory = &pod["metadata"]["annotations"][MEMORY];
-    assert_eq!(Some(memory), large.memory().map(|bytes| json!(bytes.to_string())).as_ref());
-    assert_eq!(&pod["spec"]["containers"][0]["resources"]["requests"]["memory"], memory);
+    let bytes = large.memory().unwrap();
+    assert_eq!(pod["metadata"]["annotations"][MEMORY], bytes.to_string());
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["memory"], format!("{}Mi", bytes >> 20));
     let mut again = pool(&json!({}));
     again.meta.uid = "u-2".to_owned();
     again.spec.replicas = Some(5);
