@@ -82,6 +82,9 @@ pub mod reasons {
     /// `spec.suspend` is set.
     pub const SUSPENDED: &str = "Suspended";
 
+    /// Partitions have been sent to pods.
+    pub const SENT: &str = "Sent";
+
     // How a job ended.
     /// All partitions are proved and verified.
     pub const PROVED: &str = "Proved";
@@ -143,6 +146,8 @@ pub mod reasons {
     pub const NO_CAPACITY: &str = "NoCapacity";
     /// An image cannot be pulled.
     pub const IMAGE_PULL: &str = "ImagePull";
+    /// A pool's certificate could not be made or written.
+    pub const NO_CERTIFICATE: &str = "NoCertificate";
     /// The prover ends soon after each start.
     pub const CRASH_LOOP: &str = "CrashLoop";
     /// The overlay asks for what a pool must not have, or makes no pod.

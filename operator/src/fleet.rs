@@ -26,6 +26,8 @@ pub struct Engine {
     pub connected: Option<Duration>,
     /// When the connection was lost, or first tried.
     pub silent_since: Duration,
+    /// Why it could not be reached the last time.
+    pub silence: String,
     /// A try to connect has failed.
     pub tried: bool,
     /// It has told what it works on.
@@ -75,6 +77,7 @@ impl Engine {
             pool,
             connected: None,
             silent_since: now,
+            silence: String::new(),
             tried: false,
             listed: false,
             closed: false,

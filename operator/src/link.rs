@@ -1,6 +1,7 @@
 //! Connections to the engines in prover pods.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -126,18 +127,35 @@ impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Io for T {}
 /// Tells what an engine says for as long as the link is open.
 async fn follow(pod: String, client: ProverClient<Channel>, news: mpsc::Sender<Input>) {
     loop {
-        let end = follow_once(&pod, client.clone(), &news).await;
-        if let Err(status) = end {
-            tracing::debug!(pod, "no connection to the engine: {}", status.message());
-        }
-        if news.send(Input::Engine { pod: pod.clone(), news: EngineNews::Lost }).await.is_err() {
+        let Err(status) = follow_once(&pod, client.clone(), &news).await;
+        let why = words(&status);
+        tracing::debug!(pod, "no connection to the engine: {why}");
+        if news.send(Input::Engine { pod: pod.clone(), news: EngineNews::Lost(why) }).await.is_err() {
             return;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn follow_once(pod: &str, mut client: ProverClient<Channel>, news: &mpsc::Sender<Input>) -> Result<(), Status> {
+/// What went wrong, down to its cause: what a transport says of itself is only that there was an error.
+fn words(status: &Status) -> String {
+    let mut words = vec![status.message().to_owned()];
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        let said = error.to_string();
+        if words.last().is_none_or(|last| !last.contains(&said)) {
+            words.push(said);
+        }
+        source = error.source();
+    }
+    words.join(": ")
+}
+
+async fn follow_once(
+    pod: &str,
+    mut client: ProverClient<Channel>,
+    news: &mpsc::Sender<Input>,
+) -> Result<Infallible, Status> {
     let tell = async |said: EngineNews| {
         let sent = news.send(Input::Engine { pod: pod.to_owned(), news: said }).await;
         sent.map_err(|_| Status::cancelled("the operator stops"))

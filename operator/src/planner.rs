@@ -126,8 +126,8 @@ pub enum EngineNews {
     Partition(Box<v1::PartitionEvent>),
     /// How it is.
     Status(Box<v1::EngineStatus>),
-    /// The connection broke, or none came about.
-    Lost,
+    /// The connection broke, or none came about; why.
+    Lost(String),
 }
 
 /// How it went with a pool's needs.

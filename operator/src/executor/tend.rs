@@ -90,7 +90,7 @@ impl Executor {
         let key = &pool.meta.key;
         if let Err(error) = self.credentials.ensure(pool).await {
             tracing::warn!(pool = %key, "no pod was created, for want of a certificate: {error}");
-            self.pool_event(&pool.meta, "Create", "NoCertificate", error.to_string(), true).await;
+            self.pool_event(&pool.meta, "Create", reasons::NO_CERTIFICATE, error.to_string(), true).await;
             news.failed = true;
             return;
         }

@@ -46,7 +46,7 @@ pub fn status(job: &Job, why: &Why, now: &Now) -> ProofJobStatus {
     let mut conditions = Conditions { list: &mut new.conditions, generation, time: now.time() };
     let sent = job.partitions.iter().any(|partition| !matches!(partition.phase, Phase::Waiting(_)));
     if sent {
-        conditions.set(types::SCHEDULED, ConditionStatus::True, "Sent", "partitions have been sent to pods");
+        conditions.set(types::SCHEDULED, ConditionStatus::True, reasons::SENT, "partitions have been sent to pods");
     }
     match &job.outcome {
         None => conditions.set(types::SUCCEEDED, ConditionStatus::Unknown, why.reason, &why.message),

@@ -58,7 +58,8 @@ impl Planner {
         let Some(engine) = self.engines.get_mut(pod) else { return };
         let before = face(engine);
         match news {
-            EngineNews::Lost => {
+            EngineNews::Lost(why) => {
+                engine.silence = why;
                 if engine.connected.take().is_some() {
                     engine.silent_since = now.mono;
                 }

@@ -295,6 +295,7 @@ fn view(engine: &Engine, circuits: &[String], now: &Now) -> EngineView {
     EngineView {
         reachable,
         silent_since: (!reachable).then(|| now.seconds_at(engine.silent_since)),
+        silence: if reachable { String::new() } else { engine.silence.clone() },
         ready: engine.ready,
         draining: engine.closed,
         assigned: u32::try_from(engine.assigned.len()).unwrap_or(u32::MAX),

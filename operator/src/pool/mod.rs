@@ -117,6 +117,8 @@ pub struct EngineView {
     pub reachable: bool,
     /// Since when it has been tried without an answer, seconds since 1970.
     pub silent_since: Option<i64>,
+    /// Why the last try failed.
+    pub silence: String,
     /// It takes work, by its own word.
     pub ready: bool,
     /// Its intake is closed for good.

@@ -9,7 +9,7 @@ use proofmill_crds::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::resources::{SCRATCH, fill_memory, key_cache, resources};
+use super::resources::{SCRATCH, check_memory, fill_memory, key_cache, resources};
 use super::{CircuitSize, PoolObject, Settings, harden, overlay};
 use crate::index::POOL_LABEL;
 use crate::owner::MANAGED_BY;
@@ -78,10 +78,11 @@ impl Template {
             "spec": spec,
         });
         let hash = hash(&pod);
-        let memory = pod["spec"]["containers"]
-            .as_array_mut()
-            .and_then(|list| prover_among(list))
-            .and_then(|prover| fill_memory(prover, template, circuits));
+        let mut memory = None;
+        if let Some(prover) = pod["spec"]["containers"].as_array_mut().and_then(|list| prover_among(list)) {
+            memory = fill_memory(prover, template, circuits);
+            check_memory(prover, &template.engine)?;
+        }
         if let Some(bytes) = memory {
             pod["metadata"]["annotations"][MEMORY] = bytes.to_string().into();
         }

@@ -5,6 +5,7 @@ use proofmill_crds::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::CircuitSize;
+use super::pod::TemplateInvalid;
 
 /// Room for whatever else a prover writes.
 pub(super) const SCRATCH: u64 = 1 << 30;
@@ -69,6 +70,24 @@ pub(super) fn fill_memory(
         super::overlay::merge_mapping(container, &sized);
     }
     Some(bytes)
+}
+
+/// Refuses a container whose engine would end at once for want of memory.
+pub(super) fn check_memory(container: &Map<String, Value>, engine: &Engine) -> Result<(), TemplateInvalid> {
+    let given = ["limits", "requests"].iter().find_map(|list| {
+        let amount = container.get("resources")?.get(list)?.get("memory")?;
+        bytes(&serde_json::from_value(amount.clone()).ok()?)
+    });
+    match given {
+        Some(given) if engine.memory.is_none() && given <= MARGIN => Err(TemplateInvalid {
+            path: "spec.template.resources.limits.memory".to_owned(),
+            problem: format!(
+                "{given} bytes are no more than the {MARGIN} that an engine keeps beside its budget: give it more, or leave \
+                 it out to have it computed from spec.circuits"
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Bytes of memory for an engine that keeps the circuits' keys resident and its devices fed: for each device one partition

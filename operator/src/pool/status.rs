@@ -186,10 +186,13 @@ fn reason(facts: &Facts<'_>, working: i32) -> (&'static str, String) {
     if outdated + replaced > 0 {
         return replacing();
     }
-    let silent: Vec<_> = live().filter(|pod| pod.silent).map(Standing::name).collect();
+    let silent: Vec<_> = live().filter(|pod| pod.silent).collect();
     let detail = silent.first().map_or_else(String::new, |first| {
-        let count = silent.len();
-        format!("{count} are ready but do not answer the operator, such as {first}: is a NetworkPolicy in the way?")
+        let (count, name, why) = (silent.len(), first.name(), &first.input.engine.silence);
+        format!(
+            "{count} are ready but do not answer the operator, such as {name} ({why}): a NetworkPolicy or a certificate may be \
+             in the way"
+        )
     });
     (reasons::WARMING_UP, detail)
 }

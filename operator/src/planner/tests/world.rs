@@ -307,7 +307,7 @@ impl World {
 
     pub fn connect(&mut self, pod: &str) {
         let Some(node) = self.nodes.get_mut(pod).filter(|node| node.alive) else {
-            self.inputs.push_back(Input::Engine { pod: pod.to_owned(), news: EngineNews::Lost });
+            self.inputs.push_back(Input::Engine { pod: pod.to_owned(), news: EngineNews::Lost("refused".to_owned()) });
             return;
         };
         node.connected = true;

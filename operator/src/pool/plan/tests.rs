@@ -345,16 +345,19 @@ fn pending_pods_are_supply_and_the_scheduler_is_quoted() {
     assert!(words(&case.plan()).is_empty(), "it is how nodes get bought");
 }
 
+const WORDS: &str = "do not answer the operator, such as default-0 (certificate expired)";
+
 #[test]
 fn ready_pods_count_until_they_have_not_answered_for_a_while() {
     let mut case = Case::replicas(1);
     case.working(0).1 = EngineView::default();
     assert_ready(&case, ConditionStatus::True, reasons::PODS_READY, "1 of 1");
     case.pods[0].1.silent_since = Some(NOW);
+    case.pods[0].1.silence = "certificate expired".to_owned();
     assert_ready(&case, ConditionStatus::True, reasons::PODS_READY, "1 of 1");
     assert_eq!(case.plan().wake, Some(NOW + 30));
     case.now += 30;
-    assert_ready(&case, ConditionStatus::False, reasons::WARMING_UP, "do not answer the operator, such as default-0");
+    assert_ready(&case, ConditionStatus::False, reasons::WARMING_UP, WORDS);
 }
 
 #[test]

@@ -276,6 +276,20 @@ fn the_overlay_merges_and_hardening_stays() {
 }
 
 #[test]
+fn memory_that_no_engine_could_start_with_is_refused() {
+    let memory = |size: &str| json!({"resources": {"limits": {"memory": size}}});
+    let error = Template::of(&pool(&memory("512Mi")), &[], &settings()).unwrap_err();
+    assert_eq!(error.path, "spec.template.resources.limits.memory");
+    assert!(error.problem.starts_with("536870912 bytes"), "{error}");
+    for fine in ["513Mi", "1Gi", "2e9"] {
+        assert!(Template::of(&pool(&memory(fine)), &[], &settings()).is_ok(), "{fine}");
+    }
+    let mut budgeted = memory("256Mi");
+    budgeted["engine"] = json!({"memory": "100Mi"});
+    assert!(Template::of(&pool(&budgeted), &[], &settings()).is_ok(), "as it was told");
+}
+
+#[test]
 fn power_over_the_node_is_refused_by_path() {
     refused(&json!({"hostNetwork": true}), "hostNetwork");
     refused(&json!({"hostPID": true}), "hostPID");

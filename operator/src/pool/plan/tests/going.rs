@@ -111,6 +111,11 @@ fn a_new_template_that_does_not_work_stops_the_replacement() {
     assert!(words(&plan).is_empty(), "{:?}", words(&plan));
     let words = "default-2: 5 starts, last exit code 5 (Error): prover: no memory";
     assert_ready(&case, ConditionStatus::False, reasons::CRASH_LOOP, words);
+    let mut sidecar = waiting("CrashLoopBackOff", "back-off");
+    sidecar["status"]["containerStatuses"][0]["name"] = json!("mesh");
+    case.pods.pop();
+    case.pod(2, sidecar);
+    assert_ready(&case, ConditionStatus::False, reasons::CRASH_LOOP, "default-2: container mesh: 5 starts");
 }
 
 #[test]
