@@ -9,7 +9,7 @@ use proofmill_crds::ProofJob;
 use proofmill_crds::conditions::ConditionStatus;
 use serde_json::{Value, json};
 
-use crate::measure::{audit, clock_offset, cpu, moment, moments};
+use crate::measure::{audit, clock_offset, moment, moments, rest};
 use crate::world::{World, outcome};
 
 /// Jobs one after the other, each on an idle pod.
@@ -18,7 +18,6 @@ const SINGLE: usize = 200;
 const QUEUE: usize = 1000;
 /// Device time of each of those: about that of semaphore-20 on two cores.
 const LENGTH_MS: i32 = 70;
-const REST: Duration = Duration::from_secs(30);
 
 pub async fn run() {
     let Some(world) = World::new("bench-jobs").await else { return };
@@ -28,7 +27,7 @@ pub async fn run() {
     world.simulated("long", 1, LENGTH_MS).await;
     single(&world).await;
     queue(&world).await;
-    rest(&world).await;
+    rest(&world, &format!("{} ended jobs", SINGLE + QUEUE)).await;
 }
 
 /// From the request that creates a job to its device.
@@ -92,19 +91,6 @@ async fn queue(world: &World) {
     let writes = audit(&log, &world.namespace, |verb| matches!(verb, "create" | "update" | "patch" | "delete"));
     let all: usize = writes.values().sum();
     println!("  API writes per job (<= 4)                 {:.2}   {writes:?}", all as f64 / (last - first + 50) as f64);
-}
-
-/// Nothing to do, all those jobs there.
-async fn rest(world: &World) {
-    // Figures of the last minute change for that long.
-    tokio::time::sleep(Duration::from_secs(100)).await;
-    let (log, before) = (moment(), cpu(world.operator_pid(0)));
-    tokio::time::sleep(REST).await;
-    let cpu = cpu(world.operator_pid(0)) - before;
-    let requests = audit(&log, &world.namespace, |_| true);
-    println!("\nat rest for {} s with {} ended jobs:", REST.as_secs(), SINGLE + QUEUE);
-    println!("  CPU, share of a core (<= 0.01)            {:.4}", cpu.as_secs_f64() / REST.as_secs_f64());
-    println!("  requests                                  {requests:?}");
 }
 
 /// Jobs that have ended.

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
+const REST: Duration = Duration::from_secs(60);
+
 /// CPU time of a process.
 pub fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -63,6 +65,18 @@ pub fn audit(since: &str, namespace: &str, wanted: impl Fn(&str) -> bool) -> BTr
         }
     }
     counts
+}
+
+/// What the operator costs when nothing happens.
+pub async fn rest(world: &World, with: &str) {
+    // Figures of the last minute change for that long.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let (log, before) = (moment(), cpu(world.operator_pid(0)));
+    tokio::time::sleep(REST).await;
+    let used = cpu(world.operator_pid(0)) - before;
+    println!("\nat rest for {} s with {with}:", REST.as_secs());
+    println!("  CPU, share of a core (<= 0.01)                {:.4}", used.as_secs_f64() / REST.as_secs_f64());
+    println!("  requests                                      {:?}", audit(&log, &world.namespace, |_| true));
 }
 
 /// What must be added to an engine's clock, in seconds, to have ours; from the fastest of some answers.

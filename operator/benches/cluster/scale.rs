@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use proofmill_crds::{ProofJob, ProverPool};
 use serde_json::json;
 
-use crate::measure::{audit, cpu, memory, moment, program};
+use crate::measure::{audit, cpu, memory, moment, program, rest};
 use crate::stand_in;
 use crate::world::{World, outcome};
 
@@ -19,7 +19,6 @@ const ROUNDS: [usize; 2] = [1000, 10_000];
 const LENGTH_MS: i32 = 1000;
 /// Pods at rest.
 const FEW: i32 = 100;
-const REST: Duration = Duration::from_secs(60);
 /// Simulated nodes; each takes 110 pods.
 const NODES: &str = "10";
 
@@ -57,14 +56,7 @@ pub async fn run() {
             (pods == FEW as usize, pods)
         })
         .await;
-    // Figures of the last minute change for that long.
-    tokio::time::sleep(Duration::from_secs(100)).await;
-    let (log, before) = (moment(), cpu(world.operator_pid(0)));
-    tokio::time::sleep(REST).await;
-    let used = cpu(world.operator_pid(0)) - before;
-    println!("\nat rest for {} s with {} ended jobs and {FEW} pods:", REST.as_secs(), ROUNDS.iter().sum::<usize>());
-    println!("  CPU, share of a core (<= 0.01)                {:.4}", used.as_secs_f64() / REST.as_secs_f64());
-    println!("  requests                                      {:?}", audit(&log, &world.namespace, |_| true));
+    rest(&world, &format!("{} ended jobs and {FEW} pods", ROUNDS.iter().sum::<usize>())).await;
 }
 
 /// So many jobs at once.

@@ -3,7 +3,8 @@
 mod world;
 
 use proofmill_crds::conditions::{ConditionStatus, reasons};
-use proofmill_crds::proof_job::Priority;
+use proofmill_crds::proof_job::{Priority, ProofJobStatus};
+use proofmill_proto::v1;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;

@@ -6,10 +6,15 @@ use std::collections::{BTreeMap, VecDeque};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use proofmill_crds::conditions::{ConditionStatus, types};
+use proofmill_crds::proof_job::ProofJobStatus;
+use proofmill_crds::prover_pool::ProverPoolStatus;
+use proofmill_proto::v1;
 use proofmill_proto::v1::partition_event::Outcome as Ended;
 use serde_json::json;
 
 use super::super::*;
+use crate::index::{JobObject, Meta, PoolObject};
+use crate::pool::{Action, Checked};
 
 pub const SECOND: Duration = Duration::from_secs(1);
 
