@@ -146,8 +146,6 @@ pub mod reasons {
     pub const NO_CAPACITY: &str = "NoCapacity";
     /// An image cannot be pulled.
     pub const IMAGE_PULL: &str = "ImagePull";
-    /// A pool's certificate could not be made or written.
-    pub const NO_CERTIFICATE: &str = "NoCertificate";
     /// The prover ends soon after each start.
     pub const CRASH_LOOP: &str = "CrashLoop";
     /// The overlay asks for what a pool must not have, or makes no pod.

@@ -12,6 +12,8 @@ use crate::index::Meta;
 
 /// Who tells.
 pub const CONTROLLER: &str = "proofmill-operator";
+/// Reason of an event: a pool's certificate could not be made or written.
+pub const NO_CERTIFICATE: &str = "NoCertificate";
 /// Bytes of a note: the API server takes no more.
 const NOTE: usize = 1024;
 

@@ -14,7 +14,7 @@ use proofmill_crds::prover_pool::ProverPoolStatus;
 use proofmill_proto::v1;
 use serde_json::{Value, json};
 
-use super::Executor;
+use super::{Executor, events};
 use crate::index::{Key, POOL_LABEL, PoolObject};
 use crate::link::CALL;
 use crate::owner::{self, MANAGED_BY};
@@ -90,7 +90,7 @@ impl Executor {
         let key = &pool.meta.key;
         if let Err(error) = self.credentials.ensure(pool).await {
             tracing::warn!(pool = %key, "no pod was created, for want of a certificate: {error}");
-            self.pool_event(&pool.meta, "Create", reasons::NO_CERTIFICATE, error.to_string(), true).await;
+            self.pool_event(&pool.meta, "Create", events::NO_CERTIFICATE, error.to_string(), true).await;
             news.failed = true;
             return;
         }
