@@ -59,6 +59,8 @@ pub struct Planned {
     pub write: Option<Cause>,
     /// When something will be due, seconds since 1970.
     pub look_again: i64,
+    /// When the certificate runs out, seconds since 1970.
+    pub ends: i64,
 }
 
 /// Why a Secret is written. Holds nothing secret.

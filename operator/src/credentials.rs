@@ -40,13 +40,23 @@ struct Shared {
     /// What links use.
     tls: watch::Sender<link::Tls>,
     held: tokio::sync::Mutex<Option<Held>>,
-    /// The pools whose Secrets are kept up, and when each is due.
-    pools: Mutex<HashMap<Key, (PoolObject, i64)>>,
+    /// When the authority's and the operator's own certificates run out.
+    ends: Mutex<Option<[i64; 2]>>,
+    /// The pools whose Secrets are kept up.
+    pools: Mutex<HashMap<Key, Kept>>,
 }
 
 struct Held {
     authority: Authority,
     look_again: i64,
+}
+
+/// A pool whose Secret is kept up.
+struct Kept {
+    pool: PoolObject,
+    due: i64,
+    /// When its certificate runs out, once it has one.
+    ends: Option<i64>,
 }
 
 /// Why there is no certificate.
@@ -86,6 +96,7 @@ impl Credentials {
             leadership,
             tls,
             held: tokio::sync::Mutex::new(None),
+            ends: Mutex::default(),
             pools: Mutex::default(),
         }))
     }
@@ -94,7 +105,7 @@ impl Credentials {
     pub async fn keep(&self, pool: &PoolObject) -> Result<(), CredentialsError> {
         let key = &pool.meta.key;
         let now = Timestamp::now().as_second();
-        let known = self.pools().get(key).is_some_and(|(known, due)| known.meta.uid == pool.meta.uid && now < *due);
+        let known = self.pools().get(key).is_some_and(|known| known.pool.meta.uid == pool.meta.uid && now < known.due);
         if known { Ok(()) } else { self.ensure(pool).await }
     }
 
@@ -102,10 +113,21 @@ impl Credentials {
     pub async fn ensure(&self, pool: &PoolObject) -> Result<(), CredentialsError> {
         let key = &pool.meta.key;
         // Should it fail, it is due at once.
-        self.pools().insert(key.clone(), (pool.clone(), 0));
-        let due = self.renew_pool(pool, Timestamp::now().as_second()).await?;
-        self.pools().insert(key.clone(), (pool.clone(), due));
+        let ends = self.pools().get(key).and_then(|known| known.ends);
+        self.pools().insert(key.clone(), Kept { pool: pool.clone(), due: 0, ends });
+        if let Some(planned) = self.renew_pool(pool, Timestamp::now().as_second()).await? {
+            self.pools()
+                .insert(key.clone(), Kept { pool: pool.clone(), due: planned.look_again, ends: Some(planned.ends) });
+        }
         Ok(())
+    }
+
+    /// When certificates run out, seconds since 1970: the authority's, the operator's own, and the first of the pools'.
+    pub fn expiries(&self) -> Vec<(&'static str, i64)> {
+        let own = *self.0.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = own.into_iter().flat_map(|[authority, operator]| [("authority", authority), ("operator", operator)]);
+        let pools = self.pools().values().filter_map(|kept| kept.ends).min();
+        own.chain(pools.map(|ends| ("pools", ends))).collect()
     }
 
     /// A pool is gone; its Secret goes with it by its owner reference.
@@ -132,7 +154,7 @@ impl Credentials {
             }
             let now = Timestamp::now().as_second();
             let due: Vec<PoolObject> =
-                self.pools().values().filter(|(_, due)| now >= *due).map(|(pool, _)| pool.clone()).collect();
+                self.pools().values().filter(|kept| now >= kept.due).map(|kept| kept.pool.clone()).collect();
             for pool in due {
                 if let Err(error) = self.keep(&pool).await {
                     tracing::warn!(pool = %pool.meta.key, "the pool's certificate was not renewed: {error}");
@@ -148,41 +170,43 @@ impl Credentials {
         let shared = &*self.0;
         let name = Key { namespace: shared.namespace.clone(), name: AUTHORITY.to_owned() };
         let mut made = None;
-        self.write(&name, None, |known| {
+        let written = self.write(&name, None, |known| {
             let (new, planned) = authority(known, now, &shared.lifetimes)?;
-            made = Some((new, planned.look_again));
+            made = Some(new);
             Ok(planned)
-        })
-        .await?;
-        let Some((authority, look_again)) = made else { return Ok(()) };
+        });
+        let written = written.await?;
+        let Some(authority) = made else { return Ok(()) };
         let own = leaf(&Identity::Operator, None, &authority, now, &shared.lifetimes)?;
         let config = tls::client(&own.data).map_err(CredentialsError::Unusable)?;
         shared.tls.send_replace(Some(config));
         // Every pool's list of authorities may be another one now.
-        self.pools().values_mut().for_each(|(_, due)| *due = 0);
-        *held = Some(Held { authority, look_again: look_again.min(own.look_again) });
+        self.pools().values_mut().for_each(|kept| kept.due = 0);
+        let look_again = written.look_again.min(own.look_again);
+        *held = Some(Held { authority, look_again });
+        *shared.ends.lock().unwrap_or_else(PoisonError::into_inner) = Some([written.ends, own.ends]);
         Ok(())
     }
 
-    /// Renews a pool's Secret; when it is due again.
-    async fn renew_pool(&self, pool: &PoolObject, now: i64) -> Result<i64, CredentialsError> {
+    /// Renews a pool's Secret.
+    async fn renew_pool(&self, pool: &PoolObject, now: i64) -> Result<Option<Planned>, CredentialsError> {
         let shared = &*self.0;
         let mut held = shared.held.lock().await;
         self.renew_authority(&mut held, now).await?;
-        let Some(held) = &*held else { return Ok(now) };
+        let Some(held) = &*held else { return Ok(None) };
         let name = pool.meta.key.sibling(&tls_secret(&pool.meta.key.name));
         let identity = Identity::Engines(pool.meta.key.clone());
         let plan = |known: Option<&SecretData>| leaf(&identity, known, &held.authority, now, &shared.lifetimes);
-        self.write(&name, Some(pool), plan).await
+        self.write(&name, Some(pool), plan).await.map(Some)
     }
 
-    /// Writes what `plan` makes of a Secret, if it must be; when to look again.
+    /// Writes what `plan` makes of a Secret, if it must be.
     async fn write(
         &self,
         name: &Key,
         owner: Option<&PoolObject>,
         mut plan: impl FnMut(Option<&SecretData>) -> Result<Planned, CertificateError>,
-    ) -> Result<i64, CredentialsError> {
+    ) -> Result<Planned, CredentialsError> {
         let api: Api<Secret> = Api::namespaced(self.0.client.clone(), &name.namespace);
         let failed = |error: String| CredentialsError::Cluster { name: name.clone(), error };
         for _ in 0..TRIES {
@@ -197,7 +221,7 @@ impl Credentials {
                 let planned = plan(data.as_ref())?;
                 return match planned.write {
                     Some(Cause::Damaged(problem)) => Err(CredentialsError::Foreign { name: name.clone(), problem }),
-                    _ => Ok(planned.look_again),
+                    _ => Ok(planned),
                 };
             }
             let mut planned = plan(data.as_ref())?;
@@ -206,7 +230,7 @@ impl Credentials {
             if owner.is_some_and(|pool| !owners.clone().any(|owner| owner.uid == pool.meta.uid)) {
                 planned.write.get_or_insert(Cause::Outdated);
             }
-            let Some(cause) = &planned.write else { return Ok(planned.look_again) };
+            let Some(cause) = &planned.write else { return Ok(planned) };
             if !self.0.leadership.holds() {
                 return Err(failed("this replica leads no more".to_owned()));
             }
@@ -219,7 +243,7 @@ impl Credentials {
             match written {
                 Ok(_) => {
                     tracing::info!(secret = %name, "written: {cause}");
-                    return Ok(planned.look_again);
+                    return Ok(planned);
                 }
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
                 Err(error) => return Err(failed(error.to_string())),
@@ -228,7 +252,7 @@ impl Credentials {
         Err(failed("others keep writing it".to_owned()))
     }
 
-    fn pools(&self) -> std::sync::MutexGuard<'_, HashMap<Key, (PoolObject, i64)>> {
+    fn pools(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Kept>> {
         self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

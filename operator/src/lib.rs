@@ -11,6 +11,7 @@
 //! | [`planner`] | what is known and what follows from it; pure |
 //! | [`jobs`] | ProofJobs on their way to a proof |
 //! | [`pool`] | from a ProverPool and what is known of its pods to the pods that should be |
+//! | [`account`] | what the engines did, summed up by pool; pure |
 //! | [`fleet`] | the engines, and which one gets the next partition |
 //! | [`certificates`] | who operator and engines are to each other: authority, leaves, rotation; pure |
 //! | [`credentials`] | the same in the cluster's Secrets |
@@ -21,6 +22,7 @@
 //! | [`plugin`] | `kubectl proofmill` |
 //! | [`clock`], [`conditions`], [`owner`] | time as data; conditions of statuses; who owns what is made |
 
+pub mod account;
 pub mod certificates;
 pub mod clock;
 pub mod conditions;

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 pub use self::command::{Address, Command, Submission, Verification};
+pub use self::evidence::{JobState, PoolView};
 pub use self::input::{Change, EngineNews, Input, OutputFault, Refusal, Tended, VerifyFault, WriteFault};
 use self::pools::Pool;
+use crate::account::Account;
 use crate::clock::Now;
 use crate::fleet::{Engine, Pace};
 use crate::index::{CircuitObject, HasMeta, Key, NodeObject, PodObject, upsert};
@@ -19,6 +21,7 @@ use crate::pool;
 mod circuits;
 mod command;
 mod engines;
+mod evidence;
 mod input;
 mod jobs;
 mod pools;
@@ -55,6 +58,7 @@ pub struct Planner {
     /// By pod UID.
     engines: BTreeMap<String, Engine>,
     pace: Pace,
+    account: Account,
     /// Partitions that may be sent, in order, by pool.
     waiting: BTreeMap<Key, BTreeSet<Rank>>,
     /// What to look at.
@@ -95,6 +99,7 @@ impl Planner {
             over: 0,
             engines: BTreeMap::new(),
             pace: Pace::default(),
+            account: Account::default(),
             waiting: BTreeMap::new(),
             dirty: BTreeSet::new(),
             timers: BTreeSet::new(),

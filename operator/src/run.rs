@@ -22,18 +22,21 @@ use crate::clock::Now;
 use crate::config::RunArgs;
 use crate::credentials::{Credentials, CredentialsError};
 use crate::executor::Executor;
+use crate::http::{self, Scrape};
 use crate::index::{CircuitObject, JobObject, NodeObject, POOL_LABEL, PodObject, PoolObject};
 use crate::leader::{Candidate, Leadership, Lost};
 use crate::link::Links;
 use crate::metrics::Metrics;
 use crate::owner::MANAGED_BY;
 use crate::planner::{Change, Input, Planner, Settings};
-use crate::{http, pool, watch as watches};
+use crate::{pool, watch as watches};
 
 /// Inputs that wait for the planner.
 const INPUTS: usize = 4096;
 /// Inputs that are taken in before it is planned again.
 const BATCH: usize = 256;
+/// Scrapes that wait for an answer.
+const SCRAPES: usize = 16;
 /// Name of the Lease.
 const LEASE: &str = "proofmill-operator";
 
@@ -77,11 +80,11 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let agent = HeaderValue::from_static(concat!("proofmill-operator/", env!("CARGO_PKG_VERSION")));
     config.headers.push((header::USER_AGENT, agent));
     let client = Client::try_from(config).map_err(|error| RunError::Cluster(error.to_string()))?;
-    let metrics = Arc::new(Metrics::default());
+    let (scrapes, asked) = mpsc::channel(SCRAPES);
     let synced = Arc::new(AtomicBool::new(false));
     let listener = tokio::net::TcpListener::bind(args.http).await;
     let listener = listener.map_err(|error| RunError::Http { address: args.http, error })?;
-    tokio::spawn(http::serve(listener, Arc::clone(&metrics), Arc::clone(&synced)));
+    tokio::spawn(http::serve(listener, scrapes, Arc::clone(&synced)));
 
     let namespaces = scopes(&args.watch_namespaces);
     for namespace in &namespaces {
@@ -104,7 +107,7 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
         namespaces: args.watch_namespaces.len(),
         pools: pool::Settings { image: args.image.clone(), allow_privileged: args.allow_privileged_pools },
     };
-    let turn = turn(Planner::new(settings), inputs, executor, metrics, synced);
+    let turn = turn(Planner::new(settings), inputs, asked, executor, credentials.clone(), synced);
     let leases: Api<Lease> = Api::namespaced(client, &args.namespace);
     let candidate = Candidate::new(leases, LEASE, &args.identity, leadership);
     let lead = async {
@@ -144,10 +147,12 @@ fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
 async fn turn(
     mut planner: Planner,
     mut inputs: mpsc::Receiver<Input>,
+    mut scrapes: mpsc::Receiver<Scrape>,
     executor: Executor,
-    metrics: Arc<Metrics>,
+    credentials: Credentials,
     synced: Arc<AtomicBool>,
 ) {
+    let mut metrics = Metrics::default();
     let origin = Instant::now();
     let now = || Now { mono: origin.elapsed(), wall: Timestamp::now() };
     let mut batch = Vec::with_capacity(BATCH);
@@ -155,14 +160,21 @@ async fn turn(
         let pause = planner.wake().map_or(Duration::from_secs(3600), |at| at.saturating_sub(origin.elapsed()));
         tokio::select! {
             count = inputs.recv_many(&mut batch, BATCH) => if count == 0 { return },
+            Some(scrape) = scrapes.recv() => {
+                let text = metrics.text(&planner, &now(), &credentials.expiries());
+                // Whoever asked may have given up.
+                let _ = scrape.send(text.map_err(|error| error.to_string()));
+                continue;
+            }
             () = tokio::time::sleep(pause) => {}
         }
         let begun = Instant::now();
         for input in batch.drain(..) {
+            metrics.sees(&input);
             planner.see(input, &now());
         }
         let commands = planner.plan(&now());
-        metrics.planned(begun.elapsed(), &planner, &commands);
+        metrics.planned(begun.elapsed(), &commands);
         synced.store(planner.is_synced(), Ordering::Relaxed);
         for command in commands {
             executor.run(command);

@@ -85,8 +85,9 @@ pub fn authority(
     }
     let changed = NAMES.iter().any(|name| data.get(*name) != known.get(*name));
     let issuer = Issuer::from_ca_cert_der(&present.certificate.der, present.key)?;
+    let ends = present.certificate.ends;
     let authority = Authority { issuer, certificate: present.certificate, trusted };
-    Ok((authority, Planned { data, write: changed.then_some(cause), look_again }))
+    Ok((authority, Planned { data, write: changed.then_some(cause), look_again, ends }))
 }
 
 fn make(now: i64, lifetimes: &Lifetimes) -> Result<Pair, CertificateError> {

@@ -69,7 +69,7 @@ pub fn leaf(
     };
     let mut data = SecretData::from([(AUTHORITIES.to_owned(), trusted.to_vec())]);
     pair.write(&mut data, CERTIFICATE, PRIVATE_KEY);
-    Ok(Planned { data, write: cause, look_again: pair.certificate.due() })
+    Ok(Planned { data, write: cause, look_again: pair.certificate.due(), ends: pair.certificate.ends })
 }
 
 /// Whether the certificate has the one name and was signed by the present authority.

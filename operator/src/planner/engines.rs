@@ -17,6 +17,9 @@ use crate::pool;
 /// How long a partition waits that did not fit into a pod in whose place a larger one comes.
 const GROWTH: Duration = Duration::from_secs(5);
 
+/// The word for a partition's loss with its pod, where a reason of failure would stand.
+const LOST: &str = "Lost";
+
 impl Planner {
     /// Connections to all pods with an address, and to no others. Only a leader has any.
     pub(super) fn match_engines(&mut self, now: &Now) {
@@ -31,6 +34,7 @@ impl Planner {
         };
         for uid in gone {
             self.commands.push(Command::Disconnect(uid.clone()));
+            self.account.forget_engine(&uid);
             if let Some(engine) = self.engines.remove(&uid) {
                 self.take_back(&uid, engine.assigned, now);
             }
@@ -76,6 +80,7 @@ impl Planner {
             EngineNews::Status(status) => {
                 engine.report(&status, now.mono);
                 self.see_circuit_facts(pod, &status);
+                self.account_for(pod, status, now);
             }
             EngineNews::Listed(list) => {
                 engine.connected = Some(now.mono);
@@ -165,6 +170,7 @@ impl Planner {
             _ => return self.let_go(pod, event),
         };
         *state = v1::PartitionState::try_from(event.state).unwrap_or_default();
+        let mut retried = None;
         match &event.outcome {
             None => {
                 self.dirty.insert(Subject::Job(key));
@@ -200,11 +206,15 @@ impl Planner {
                         _ => Duration::ZERO,
                     };
                     partition.send_again(now.mono + pause);
+                    retried = (verdict == Verdict::Retry).then(|| failure::reason(kind));
                 }
             }
         }
         if let Some(engine) = self.engines.get_mut(pod) {
             engine.unassign(&(key.clone(), id.partition), now.mono);
+        }
+        if let Some(reason) = retried {
+            self.account_for_retry(&key, reason);
         }
         self.dirty.insert(Subject::Job(key));
     }
@@ -264,6 +274,7 @@ impl Planner {
             };
             if matches!(&partition.phase, Phase::Sent { pod: has, .. } if has == pod) {
                 partition.send_again(now.mono);
+                self.account_for_retry(&key, LOST);
                 self.dirty.insert(Subject::Job(key));
             }
         }

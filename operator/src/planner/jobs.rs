@@ -7,6 +7,7 @@ use proofmill_crds::hex;
 use proofmill_crds::proof_job::ProofJobStatus;
 use proofmill_proto::v1;
 
+use super::evidence::pool_of;
 use super::pools::Pool;
 use super::{Change, Command, OutputFault, Planner, Subject, Verification, VerifyFault, WriteFault, apply};
 use crate::clock::Now;
@@ -333,6 +334,7 @@ impl Planner {
                 Outcome::Failed { reason, message } => (*reason, message.clone(), true),
                 Outcome::Proved => (reasons::PROVED, "proved and verified".to_owned(), false),
             };
+            *self.account.pool(&pool_of(job)).ended.entry(reason).or_default() += 1;
             let job = Box::new(job.object.meta.clone());
             self.commands.push(Command::Tell { job, reason, note, warning });
         }

@@ -76,6 +76,7 @@ impl Planner {
             match objects.remove(&key) {
                 None => {
                     self.pools.remove(&key);
+                    self.account.forget_pool(&key);
                     self.commands.push(Command::ForgetPool(key.clone()));
                 }
                 Some(object) => match self.pools.get_mut(&key).filter(|pool| pool.object.meta.uid == object.meta.uid) {
@@ -120,7 +121,7 @@ impl Planner {
             settings: &self.settings.pools,
             checked: pool.checked.as_ref(),
             refusal: pool.refusal.as_ref(),
-            demand: self.demand(pool, now),
+            demand: self.demand(pool, now.mono),
             memory: pool.memory,
             now: now.wall.as_second(),
         };
@@ -253,7 +254,7 @@ impl Planner {
     }
 
     /// The work that waits for a pool; unknown until a new leader has heard all its engines.
-    fn demand(&self, pool: &Pool, now: &Now) -> Option<Demand> {
+    pub(super) fn demand(&self, pool: &Pool, now: Duration) -> Option<Demand> {
         if self.is_waiting_for_engines(now) {
             return None;
         }

@@ -1,6 +1,7 @@
 //! Which waiting partition goes to which engine.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proofmill_proto::v1;
 
@@ -14,7 +15,7 @@ use crate::jobs::record::{Phase, Rank};
 impl Planner {
     /// Sends what waits, in strict order, as far as engines have room.
     pub(super) fn send_waiting(&mut self, now: &Now) {
-        if self.is_waiting_for_engines(now) {
+        if self.is_waiting_for_engines(now.mono) {
             let first = self.waiting.values().find_map(BTreeSet::first).map(|rank| rank.job.clone());
             if let (Some(job), Some((since, _))) = (first, self.leads) {
                 self.look_again(Subject::Job(job), since + LOST_AFTER);
@@ -30,11 +31,11 @@ impl Planner {
 
     /// A new leader sends nothing before it has asked every engine that may be at work what it works on, or has waited for so
     /// long that the engine counts as lost.
-    pub(super) fn is_waiting_for_engines(&self, now: &Now) -> bool {
+    pub(super) fn is_waiting_for_engines(&self, now: Duration) -> bool {
         let Some((since, _)) = self.leads else { return true };
         let ready = |pod: &Key| self.pods.get(pod).is_some_and(|pod| pod.ready);
         let silent = |engine: &Engine| !engine.listed && (!engine.tried || ready(&engine.pod));
-        now.mono < since + LOST_AFTER && self.engines.values().any(silent)
+        now < since + LOST_AFTER && self.engines.values().any(silent)
     }
 
     /// The first partition of a pool's queue that may go, and the engine for it. What waits out a pause lets others pass;
@@ -65,6 +66,7 @@ impl Planner {
         if let Some(waiting) = self.waiting.get_mut(pool) {
             waiting.remove(rank);
         }
+        self.account_for_start(&rank.job, now);
         let Some(circuit) = self.circuit_of(&rank.job) else { return };
         let circuit = message::circuit(&circuit.meta.key.name, &circuit.spec);
         let epoch = self.leads.map_or(0, |(_, epoch)| epoch);

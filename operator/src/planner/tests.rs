@@ -328,6 +328,49 @@ fn a_circuit_that_may_load_later_is_tried_again() {
 }
 
 #[test]
+fn metrics_tell_of_pools_and_jobs_and_of_engines_that_are_gone() {
+    let mut world = World::new(1, &["p"]);
+    let lines = |world: &World| {
+        crate::metrics::Metrics::default().text(&world.planner, &world.time(), &[("authority", 1_900_000_000)]).unwrap()
+    };
+    let told = |world: &World, line: &str| {
+        let text = lines(world);
+        assert!(text.lines().any(|known| known == line), "no line {line} in\n{text}");
+    };
+    let before = lines(&world);
+    assert!(before.contains("proofmill_operator_leader 0") && !before.contains("proofmill_jobs"), "{before}");
+    world.settle();
+    for name in ["a", "b", "c"] {
+        world.add_job(name, json!({}));
+    }
+    world.settle();
+    assert!(world.finish("p", proof()));
+    world.settle();
+    assert!(world.finish("p", failure(v1::FailureKind::UnsatisfiedWitness)));
+    world.pass(2 * SECOND);
+    told(&world, "proofmill_operator_leader 1");
+    told(&world, "proofmill_certificate_expiry_timestamp_seconds{certificate=\"authority\"} 1900000000");
+    told(&world, "proofmill_jobs{pool_namespace=\"n\",pool=\"default\",state=\"Succeeded\"} 1");
+    told(&world, "proofmill_jobs{pool_namespace=\"n\",pool=\"default\",state=\"Failed\"} 1");
+    told(&world, "proofmill_jobs_ended_total{pool_namespace=\"n\",pool=\"default\",reason=\"UnsatisfiedWitness\"} 1");
+    told(&world, "proofmill_schedule_latency_seconds_count{pool_namespace=\"n\",pool=\"default\"} 3");
+    told(&world, "proofmill_pool_replicas{pool_namespace=\"n\",pool=\"default\",state=\"desired\"} 1");
+    told(&world, "proofmill_pool_devices{pool_namespace=\"n\",pool=\"default\"} 1");
+    told(&world, "proofmill_pool_backlog_device_seconds{pool_namespace=\"n\",pool=\"default\"} 0");
+    world.work("p", 2);
+    world.settle();
+    world.kill_pod("p");
+    world.settle();
+    let busy =
+        "proofmill_pool_device_seconds_total{pool_namespace=\"n\",pool=\"default\",state=\"busy\",cause=\"msm_g1\"} 2";
+    told(&world, busy);
+    told(&world, "proofmill_retries_total{pool_namespace=\"n\",pool=\"default\",reason=\"Lost\"} 1");
+    world.pass(2 * SECOND);
+    told(&world, "proofmill_pool_waiting_partitions{pool_namespace=\"n\",pool=\"default\"} 1");
+    told(&world, "proofmill_jobs{pool_namespace=\"n\",pool=\"default\",state=\"WaitingForCapacity\"} 1");
+}
+
+#[test]
 fn what_comes_to_an_engine_too_late_is_cancelled() {
     let mut world = World::new(1, &["p"]);
     world.settle();

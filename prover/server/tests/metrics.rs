@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proofmill_engine::job::Priority;
 use proofmill_engine::snapshot::{DeviceSnapshot, Histogram, Snapshot};
-use proofmill_server::metrics::catalogue::{CATALOGUE, Kind, STAGES, markdown};
+use proofmill_metrics::Kind;
+use proofmill_server::metrics::catalogue::{CATALOGUE, STAGES, markdown};
 use proofmill_server::metrics::{Exposition, NAMED_CIRCUITS};
 
 const PHASES: [&str; 13] = [

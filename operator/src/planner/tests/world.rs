@@ -389,6 +389,15 @@ impl World {
         assert!(self.outcome(job).is_none_or(|(status, _)| status == ConditionStatus::Unknown), "{job}");
     }
 
+    /// An engine says that its device has worked for so many seconds.
+    pub fn work(&mut self, pod: &str, seconds: u64) {
+        let entry = v1::LedgerEntry { state: "busy".into(), cause: "msm_g1".into(), duration_us: seconds * 1_000_000 };
+        let device = v1::DeviceStatus { ready: true, ledger: vec![entry], ..v1::DeviceStatus::default() };
+        let status = v1::EngineStatus { devices: vec![device], ..v1::EngineStatus::default() };
+        let pod = self.pods[&key(pod)].meta.uid.clone();
+        self.inputs.push_back(Input::Engine { pod, news: EngineNews::Status(Box::new(status)) });
+    }
+
     /// An engine says that it could not load circuit `c`.
     pub fn fail_key(&mut self, pod: &str, kind: v1::FailureKind) {
         let failure = v1::Failure { kind: kind.into(), message: "why".into() };

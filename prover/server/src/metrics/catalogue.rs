@@ -1,47 +1,6 @@
 //! Every metric of an engine: name, type, labels, unit, meaning. `docs/metrics.md` is made from this table.
 
-use std::fmt::Write;
-
-/// One metric.
-#[derive(Clone, Copy, Debug)]
-pub struct Definition {
-    /// Its name.
-    pub name: &'static str,
-    /// Its type.
-    pub kind: Kind,
-    /// Names of its labels, in order; empty for info metrics, whose labels are their content.
-    pub labels: &'static [&'static str],
-    /// Unit of its value.
-    pub unit: &'static str,
-    /// Meaning, as `# HELP` says it.
-    pub help: &'static str,
-    /// Values of labels and what to use it for, in Markdown.
-    pub notes: &'static str,
-}
-
-/// Prometheus's types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Over [`proofmill_engine::snapshot::Histogram::BOUNDS`].
-    Histogram,
-}
-
-macro_rules! catalogue {
-    ($($id:ident = $kind:ident $name:literal [$($label:literal),*] $unit:literal, $help:literal, $notes:literal;)*) => {
-        $(
-            #[doc = $help]
-            pub const $id: Definition = Definition {
-                name: $name, kind: Kind::$kind, labels: &[$($label),*], unit: $unit, help: $help, notes: $notes,
-            };
-        )*
-        /// All of them, in the order of the exposition.
-        pub const CATALOGUE: &[Definition] = &[$($id),*];
-    };
-}
+use proofmill_metrics::{catalogue, table};
 
 catalogue! {
     BUILD_INFO = Gauge "proofmill_build_info" [] "1",
@@ -106,20 +65,8 @@ pub fn markdown() -> String {
         Series are bounded: no label ever names a job, sector or miner; the first 20 circuits that an engine sees have their own \
         `circuit` label, the others are summed as `other`. Without circuits an engine of up to 8 devices has at most 500 series, \
         each named circuit adds 247, and one for each outcome it had. Histograms have the buckets 1, 2.5, 6, 16, 40, 100, 250, 600 ms, 1.6, 4, 10, 25, 60 s, \
-        3, 10, 30 min. A family without any series yet is left out.\n\n\
-        | name | type | labels | unit | meaning |\n|---|---|---|---|---|\n",
+        3, 10, 30 min. A family without any series yet is left out.\n\n",
     );
-    for metric in CATALOGUE {
-        let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        };
-        let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
-        let (name, unit, help) = (metric.name, metric.unit, metric.help);
-        let notes = if metric.notes.is_empty() { String::new() } else { format!(" {}", metric.notes) };
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| `{name}` | {kind} | {labels} | {unit} | {help}{notes} |");
-    }
+    text += &table(CATALOGUE);
     text
 }

@@ -6,17 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use prometheus::TextEncoder;
-use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use proofmill_engine::job::Priority;
 use proofmill_engine::snapshot::{self, Snapshot};
+pub use proofmill_metrics::RenderError;
+use proofmill_metrics::{Families, Histogram};
 
 use crate::stats::Stats;
 
 pub mod catalogue;
 
 use catalogue as c;
-use catalogue::{Definition, Kind};
 
 /// Circuits with a name of their own: the first ones that this process saw.
 pub const NAMED_CIRCUITS: usize = 20;
@@ -30,14 +29,6 @@ pub struct Exposition {
     settings: Vec<(&'static str, String)>,
     named: Mutex<BTreeSet<String>>,
 }
-
-/// The metrics cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write the metrics: {0}")]
-pub struct RenderError(#[from] prometheus::Error);
-
-/// Families under construction, in the catalogue's order.
-struct Families(Vec<MetricFamily>);
 
 impl Exposition {
     /// Of a binary of this version, with these settings as labels of `proofmill_config_info`.
@@ -56,7 +47,7 @@ impl Exposition {
         resident: Option<u64>,
         stats: Option<&Stats>,
     ) -> Result<String, RenderError> {
-        let mut families = Families(Vec::with_capacity(c::CATALOGUE.len()));
+        let mut families = Families::default();
         self.infos(&mut families);
         engine(&mut families, snapshot, resident);
         devices(&mut families, snapshot);
@@ -64,15 +55,14 @@ impl Exposition {
         if let Some(stats) = stats {
             server(&mut families, stats);
         }
-        // The encoder refuses families without series.
-        families.0.retain(|family| !family.get_metric().is_empty());
-        Ok(TextEncoder::new().encode_to_string(&families.0)?)
+        families.text()
     }
 
     fn infos(&self, families: &mut Families) {
         let build = [("version", self.version.as_str()), ("arch", std::env::consts::ARCH)];
-        families.infos(&c::BUILD_INFO, build.map(|(name, value)| (name, value.to_owned())).to_vec());
-        families.infos(&c::CONFIG_INFO, self.settings.clone());
+        families.infos(&c::BUILD_INFO, &build);
+        let settings: Vec<_> = self.settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        families.infos(&c::CONFIG_INFO, &settings);
     }
 
     fn circuits(&self, families: &mut Families, snapshot: &Snapshot) {
@@ -89,8 +79,10 @@ impl Exposition {
         for ((circuit, phase), histogram) in &snapshot.phases {
             add(phases.entry((label(circuit), phase)).or_default(), histogram);
         }
-        families
-            .histograms(&c::PHASE_DURATION, phases.iter().map(|((circuit, phase), h)| ([circuit.as_str(), phase], h)));
+        families.histograms(
+            &c::PHASE_DURATION,
+            phases.iter().map(|((circuit, phase), h)| ([circuit.as_str(), phase], view(h))),
+        );
 
         let mut outcomes: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
         for ((circuit, outcome), count) in &snapshot.outcomes {
@@ -149,92 +141,8 @@ fn server(families: &mut Families, stats: &Stats) {
     families.values(&c::WATCH_LAGGED, [([], stats.lagged_watches.get() as f64)]);
 }
 
-impl Families {
-    /// A series of value 1 whose labels are the information.
-    fn infos(&mut self, definition: &Definition, labels: Vec<(&'static str, String)>) {
-        let pairs = labels.iter().map(|(name, value)| pair(name, value)).collect();
-        let mut metric = Metric::from_label(pairs);
-        let mut gauge = Gauge::default();
-        gauge.set_value(1.0);
-        metric.set_gauge(gauge);
-        self.push(definition, vec![metric]);
-    }
-
-    /// Counters or gauges, as the definition says.
-    fn values<'a, const N: usize>(
-        &mut self,
-        definition: &Definition,
-        series: impl IntoIterator<Item = ([&'a str; N], f64)>,
-    ) {
-        let metrics = series.into_iter().map(|(values, value)| {
-            let mut metric = labelled(definition, values);
-            if definition.kind == Kind::Counter {
-                let mut counter = Counter::default();
-                counter.set_value(value);
-                metric.set_counter(counter);
-            } else {
-                let mut gauge = Gauge::default();
-                gauge.set_value(value);
-                metric.set_gauge(gauge);
-            }
-            metric
-        });
-        self.push(definition, metrics.collect());
-    }
-
-    fn histograms<'a, const N: usize>(
-        &mut self,
-        definition: &Definition,
-        series: impl IntoIterator<Item = ([&'a str; N], &'a snapshot::Histogram)>,
-    ) {
-        let metrics = series.into_iter().map(|(values, histogram)| {
-            let mut metric = labelled(definition, values);
-            metric.set_histogram(cumulative(histogram));
-            metric
-        });
-        self.push(definition, metrics.collect());
-    }
-
-    fn push(&mut self, definition: &Definition, metrics: Vec<Metric>) {
-        let mut family = MetricFamily::default();
-        family.set_name(definition.name.to_owned());
-        family.set_help(definition.help.to_owned());
-        family.set_field_type(match definition.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-            Kind::Histogram => MetricType::HISTOGRAM,
-        });
-        family.set_metric(metrics);
-        self.0.push(family);
-    }
-}
-
-fn labelled<const N: usize>(definition: &Definition, values: [&str; N]) -> Metric {
-    Metric::from_label(definition.labels.iter().zip(values).map(|(name, value)| pair(name, value)).collect())
-}
-
-fn pair(name: &str, value: &str) -> LabelPair {
-    let mut pair = LabelPair::default();
-    pair.set_name(name.to_owned());
-    pair.set_value(value.to_owned());
-    pair
-}
-
-/// Prometheus's buckets count everything below them too; the encoder adds `+Inf`.
-fn cumulative(histogram: &snapshot::Histogram) -> Histogram {
-    let mut out = Histogram::default();
-    let mut below = 0;
-    let buckets = snapshot::Histogram::BOUNDS.iter().zip(histogram.buckets).map(|(bound, count)| {
-        below += count;
-        let mut bucket = Bucket::default();
-        bucket.set_upper_bound(*bound);
-        bucket.set_cumulative_count(below);
-        bucket
-    });
-    out.set_bucket(buckets.collect());
-    out.set_sample_count(histogram.buckets.iter().sum());
-    out.set_sample_sum(histogram.sum.as_secs_f64());
-    out
+fn view(histogram: &snapshot::Histogram) -> Histogram<'_> {
+    Histogram { bounds: &snapshot::Histogram::BOUNDS, buckets: &histogram.buckets, sum: histogram.sum.as_secs_f64() }
 }
 
 fn add(sum: &mut snapshot::Histogram, other: &snapshot::Histogram) {
