@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod certificates;
+mod evidence;
 mod failures;
 mod files;
 mod leaders;

@@ -1,5 +1,6 @@
 //! A namespace of the cluster with an operator for it alone, and what tests do there.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ pub struct World {
     pub namespace: String,
     pub files: Files,
     operators: Vec<Child>,
+    /// Where each replica serves its HTTP.
+    http: Vec<String>,
 }
 
 impl World {
@@ -59,7 +62,7 @@ impl World {
         let metadata = ObjectMeta { name: Some(namespace.clone()), labels: Some(labels), ..ObjectMeta::default() };
         let object = Namespace { metadata, ..Namespace::default() };
         Api::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
-        Some(Self { client, namespace, files: Files::serve(), operators: Vec::new() })
+        Some(Self { client, namespace, files: Files::serve(), operators: Vec::new(), http: Vec::new() })
     }
 
     pub fn and_operator(mut self, identity: &str) -> Self {
@@ -71,8 +74,10 @@ impl World {
     pub fn start_operator(&mut self, identity: &str) -> usize {
         let log =
             std::fs::File::create(std::env::temp_dir().join(format!("{}-{identity}.log", self.namespace))).unwrap();
+        // Free a moment ago; another test that takes it just now would show.
+        let http = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let child = Command::new(env!("CARGO_BIN_EXE_proofmill-operator"))
-            .args(["run", "--http", "127.0.0.1:0", "--image", IMAGE, "--identity", identity])
+            .args(["run", "--http", &http, "--image", IMAGE, "--identity", identity])
             .args(["--namespace", &self.namespace, "--watch-namespace", &self.namespace])
             .env("RUST_LOG", "proofmill_operator=debug,warn")
             .stdin(Stdio::null())
@@ -80,6 +85,7 @@ impl World {
             .spawn()
             .unwrap();
         self.operators.push(child);
+        self.http.push(http);
         self.operators.len() - 1
     }
 
@@ -87,6 +93,15 @@ impl World {
     pub fn kill_operator(&mut self, number: usize) {
         self.operators[number].kill().unwrap();
         self.operators[number].wait().unwrap();
+    }
+
+    /// The metrics of a replica: name with labels, value.
+    pub async fn metrics(&self, number: usize) -> BTreeMap<String, f64> {
+        let url = format!("http://{}/metrics", self.http[number]);
+        let output = tokio::process::Command::new("curl").args(["-sSf", "-m", "10", &url]).output().await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+        samples.map(|(series, value)| (series.to_owned(), value.parse().unwrap())).collect()
     }
 
     pub fn operator_pid(&self, number: usize) -> u32 {
