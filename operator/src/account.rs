@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use proofmill_crds::conditions::reasons;
 use proofmill_proto::v1;
 
 use crate::index::Key;
@@ -77,6 +78,28 @@ const OUTCOMES: [&str; 13] = [
     "internal",
 ];
 
+/// How jobs end.
+const ENDS: [&str; 13] = [
+    reasons::PROVED,
+    reasons::BAD_INPUT,
+    reasons::BAD_KEY,
+    reasons::INSECURE_KEY,
+    reasons::UNAVAILABLE,
+    reasons::UNSATISFIED_WITNESS,
+    reasons::DEVICE_FAULT,
+    reasons::VERIFICATION_FAILED,
+    reasons::MEMORY_BUDGET,
+    reasons::DEADLINE_EXCEEDED,
+    reasons::CIRCUIT_DELETED,
+    reasons::OUTPUT_CONFLICT,
+    reasons::INTERNAL,
+];
+/// The word for a partition's loss with its pod, where a reason of failure would stand.
+pub const LOST: &str = "Lost";
+/// Why partitions are sent again.
+const RETRIED: [&str; 5] =
+    [LOST, reasons::UNAVAILABLE, reasons::DEVICE_FAULT, reasons::VERIFICATION_FAILED, reasons::INTERNAL];
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Account {
@@ -88,7 +111,7 @@ pub struct Account {
 }
 
 /// What has become of a pool's time and work.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PoolAccount {
     /// Device time by state and cause.
     pub ledger: BTreeMap<(&'static str, &'static str), Duration>,
@@ -190,6 +213,23 @@ impl Account {
     /// Reports that were not believed.
     pub fn disbelieved(&self) -> u64 {
         self.disbelieved
+    }
+}
+
+impl Default for PoolAccount {
+    /// With a zero for each way in which jobs end: `increase()` does not see a counter that begins with a 1.
+    fn default() -> Self {
+        Self {
+            ledger: BTreeMap::new(),
+            idle_with_backlog: Duration::ZERO,
+            partitions: BTreeMap::new(),
+            phases: BTreeMap::new(),
+            verification_failures: 0,
+            schedule_latency: Latency::default(),
+            ended: ENDS.iter().map(|reason| (*reason, 0)).collect(),
+            retries: RETRIED.iter().map(|reason| (*reason, 0)).collect(),
+            named: BTreeSet::new(),
+        }
     }
 }
 

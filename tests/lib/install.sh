@@ -48,3 +48,21 @@ helm_program() {
         [ -x "$built" ] && echo "$built" && return
     done
 }
+
+# prometheus_program NAME: prometheus or promtool, from PATH or from Debian's package, unpacked and not installed.
+prometheus_program() {
+    local dir=$cache/prometheus-debian
+    if command -v "$1"; then
+        return
+    fi
+    if [ ! -e "$dir/complete" ]; then
+        rm -rf "$dir" && mkdir -p "$dir"
+        (
+            cd "$dir"
+            apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }
+            dpkg-deb -x prometheus_*.deb .
+        ) >&2 || return
+        touch "$dir/complete"
+    fi
+    echo "$dir/usr/bin/$1"
+}

@@ -12,13 +12,10 @@ use crate::fleet::{Engine, LOST_AFTER};
 use crate::index::{Key, PodObject};
 use crate::jobs::failure::{self, Verdict};
 use crate::jobs::record::{Job, Outcome, Phase};
-use crate::pool;
+use crate::{account, pool};
 
 /// How long a partition waits that did not fit into a pod in whose place a larger one comes.
 const GROWTH: Duration = Duration::from_secs(5);
-
-/// The word for a partition's loss with its pod, where a reason of failure would stand.
-const LOST: &str = "Lost";
 
 impl Planner {
     /// Connections to all pods with an address, and to no others. Only a leader has any.
@@ -274,7 +271,7 @@ impl Planner {
             };
             if matches!(&partition.phase, Phase::Sent { pod: has, .. } if has == pod) {
                 partition.send_again(now.mono);
-                self.account_for_retry(&key, LOST);
+                self.account_for_retry(&key, account::LOST);
                 self.dirty.insert(Subject::Job(key));
             }
         }

@@ -82,6 +82,8 @@ impl Planner {
                 Some(object) => match self.pools.get_mut(&key).filter(|pool| pool.object.meta.uid == object.meta.uid) {
                     Some(pool) => pool.object = object,
                     None => {
+                        // Its counters begin with it, at 0.
+                        self.account.pool(&key);
                         self.pools.insert(key.clone(), Pool::new(object));
                     }
                 },
