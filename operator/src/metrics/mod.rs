@@ -23,12 +23,23 @@ const PLANNING_BOUNDS: [f64; 9] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1
 const PHASE_BOUNDS: [f64; 16] =
     [0.001, 0.0025, 0.006, 0.016, 0.04, 0.1, 0.25, 0.6, 1.6, 4.0, 10.0, 25.0, 60.0, 180.0, 600.0, 1800.0];
 
+/// What may fail and is tried again.
+const FAILURES: [&str; 6] = ["submit", "verify", "write_status", "write_circuit", "write_output", "tend_pool"];
+
 /// What this process did.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
     planning: Counts<{ PLANNING_BOUNDS.len() + 1 }>,
     commands: BTreeMap<&'static str, u64>,
     failures: BTreeMap<&'static str, u64>,
+}
+
+impl Default for Metrics {
+    /// With a zero for each kind of failure: `increase()` does not see a counter that begins with a 1.
+    fn default() -> Self {
+        let failures = FAILURES.iter().map(|kind| (*kind, 0)).collect();
+        Self { planning: Counts::default(), commands: BTreeMap::new(), failures }
+    }
 }
 
 impl Metrics {
