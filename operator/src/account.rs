@@ -177,7 +177,9 @@ impl Account {
         };
         if let Some(elapsed) = elapsed {
             if is_credible(&status, since, elapsed) {
-                self.pools.entry(speaker.pool.clone()).or_default().add(&status, since, speaker.backlog);
+                // Of the time before its first report nobody knows whether work waited.
+                let backlog = speaker.backlog && since.is_some();
+                self.pools.entry(speaker.pool.clone()).or_default().add(&status, since, backlog);
             } else {
                 self.disbelieved += 1;
             }

@@ -50,8 +50,8 @@ fn totals(account: &Account, pool: &Key) -> (u64, u64, u64, u64) {
 #[test]
 fn an_engine_of_this_leaders_time_counts_from_its_start() {
     let (mut account, pool) = (Account::default(), key("pool"));
-    account.hear(speaker(&pool, Some(20 * SECOND), false), report("a", 8, 10, 2), 100 * SECOND);
-    assert_eq!(totals(&account, &pool), (8, 10, 0, 2));
+    account.hear(speaker(&pool, Some(20 * SECOND), true), report("a", 8, 10, 2), 100 * SECOND);
+    assert_eq!(totals(&account, &pool), (8, 10, 0, 2), "before its first report nobody knows of a backlog");
     account.hear(speaker(&pool, Some(30 * SECOND), true), report("a", 12, 16, 3), 110 * SECOND);
     assert_eq!(totals(&account, &pool), (12, 16, 6, 3), "with a backlog since");
     // The same again, and the pod is gone.
